@@ -1,0 +1,180 @@
+"""What a run tells those who watch it.
+
+Plain values, safe to keep. Facts (`StepFinished`, `EditApplied`, `CheckpointSaved`, `EvaluationFinished`)
+are in the run's store before they are announced; episode events are live, and stored with their step.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from engine.types import GenerateResult, Message
+
+
+class RunState(StrEnum):
+    LOADING = "loading"
+    RUNNING = "running"
+    PAUSED = "paused"
+    FINISHED = "finished"
+    FAILED = "failed"
+
+
+@dataclass(slots=True)
+class StateChanged:
+    state: RunState
+    reason: str = ""
+
+
+@dataclass(slots=True)
+class EpisodeStarted:
+    rollout_id: str
+    episode_type: str
+    parent: str | None
+    is_trainable: bool
+    roles: dict[str, str]
+    """Role → player."""
+
+
+@dataclass(slots=True)
+class TurnStarted:
+    rollout_id: str
+    turn: int
+    role: str
+    player: str
+    messages: list[Message]
+
+
+@dataclass(slots=True)
+class TokensSampled:
+    """New tokens of one turn since the last such event. Decode with `Run.decode`."""
+
+    rollout_id: str
+    turn: int
+    tokens: list[int]
+    logprobs: list[float]
+
+
+@dataclass(slots=True)
+class TurnFinished:
+    rollout_id: str
+    turn: int
+    role: str
+    text: str
+    version: int
+    stop_reason: str
+
+
+@dataclass(slots=True)
+class EpisodeFinished:
+    result: GenerateResult
+
+
+@dataclass(slots=True)
+class CreditAssigned:
+    """The advantages of a step's rollouts are known: `Turn.credit` is filled in."""
+
+    step: int
+    results: list[GenerateResult]
+
+
+@dataclass(slots=True)
+class StepFinished:
+    """One optimiser step (or a step skipped, with the reason in `skipped`)."""
+
+    step: int
+    metrics: dict[str, float]
+    skipped: str = ""
+
+
+@dataclass(slots=True)
+class EvaluationFinished:
+    step: int
+    metrics: dict[str, float]
+    is_best: bool = False
+
+
+@dataclass(slots=True)
+class EditApplied:
+    """A prompt or hyperparameter was changed by hand; in force from the next episode or step."""
+
+    number: int
+    step: int
+    target: str
+    """`"role First"` or a configuration key such as `"train.learning_rate"`."""
+    before: str
+    after: str
+
+
+@dataclass(slots=True)
+class CheckpointSaved:
+    step: int
+    path: str
+    reason: str
+    """`"auto"`, `"manual"`, `"best"` or `"final"`."""
+
+
+@dataclass(slots=True)
+class Notice:
+    """Something a person should know, in a sentence."""
+
+    text: str
+    severity: str = "information"
+    """`"information"`, `"warning"` or `"error"`."""
+
+
+Event = (
+    StateChanged
+    | EpisodeStarted
+    | TurnStarted
+    | TokensSampled
+    | TurnFinished
+    | EpisodeFinished
+    | CreditAssigned
+    | StepFinished
+    | EvaluationFinished
+    | EditApplied
+    | CheckpointSaved
+    | Notice
+)
+
+
+@dataclass
+class EventStream:
+    """One watcher's view: what happened since it last looked.
+
+    Tokens of a turn coalesce into one event. A watcher that never looks costs at most `limit` live
+    events: older ones are dropped and counted, facts never are.
+    """
+
+    limit: int = 20_000
+    dropped: int = 0
+    _events: deque[Event] = field(default_factory=deque)
+    _tokens: dict[tuple[str, int], TokensSampled] = field(default_factory=dict)
+
+    def put(self, event: Event) -> None:
+        if isinstance(event, TokensSampled):
+            pending = self._tokens.get((event.rollout_id, event.turn))
+            if pending is not None:
+                pending.tokens += event.tokens
+                pending.logprobs += event.logprobs
+                return
+            event = TokensSampled(event.rollout_id, event.turn, list(event.tokens), list(event.logprobs))
+            self._tokens[event.rollout_id, event.turn] = event
+        self._events.append(event)
+        if len(self._events) > self.limit:
+            self._drop_live()
+
+    def drain(self) -> list[Event]:
+        events = list(self._events)
+        self._events.clear()
+        self._tokens.clear()
+        return events
+
+    def _drop_live(self) -> None:
+        live = (EpisodeStarted, TurnStarted, TokensSampled, TurnFinished, EpisodeFinished, CreditAssigned)
+        kept = deque(event for event in self._events if not isinstance(event, live))
+        self.dropped += len(self._events) - len(kept)
+        self._events = kept
+        self._tokens.clear()

@@ -1,0 +1,196 @@
+"""The vocabulary of self-play: roles take turns in an episode; what happened is a rollout.
+
+A *role* is who speaks (a system prompt and how to sample), a *player* is whose weights speak (a LoRA
+slot by name). One player may sit in every role of an episode: that is self-play.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, TypedDict
+
+BASE = "base"
+"""The player without an adapter: slot 0, the reference policy, and the oracle's default."""
+
+POLICY = "policy"
+"""The player that learns."""
+
+
+class Message(TypedDict):
+    """One chat message, as chat templates take it."""
+
+    role: str
+    content: str
+
+
+class StopReason(StrEnum):
+    """Why a completion ended, and who decided it."""
+
+    STOP = "stop"
+    """The model sampled an end-of-turn token. It is the last token of the record."""
+    LENGTH = "length"
+    """`max_tokens` were sampled without an end-of-turn token."""
+    CONTEXT = "context"
+    """Prompt and completion fill the model's window. The completion may be empty."""
+    CANCELLED = "cancelled"
+    """The request was withdrawn before it ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How to sample one completion. The recorded log-probabilities are of the distribution these define."""
+
+    temperature: float = 1.0
+    """0 is greedy: the most likely token, recorded with log-probability 0."""
+    max_tokens: int = 256
+    top_p: float = 1.0
+    top_k: int = 0
+    """0 keeps every token."""
+    min_p: float = 0.0
+
+    @property
+    def truncates(self) -> bool:
+        """Whether some tokens are ruled out, so that recorded values are of a truncated distribution."""
+        return self.top_p < 1.0 or self.top_k > 0 or self.min_p > 0.0
+
+
+@dataclass(slots=True)
+class Role:
+    """Who speaks: an identity, a system prompt, how to sample, and which player's weights answer."""
+
+    id: str
+    system_prompt: str = ""
+    temperature: float = 1.0
+    max_tokens: int = 256
+    top_p: float = 1.0
+    top_k: int = 0
+    min_p: float = 0.0
+    player: str = POLICY
+
+    @property
+    def sampling(self) -> Sampling:
+        return Sampling(self.temperature, self.max_tokens, self.top_p, self.top_k, self.min_p)
+
+
+@dataclass(slots=True)
+class Completion:
+    """What a model answered: the exact tokens sampled, never re-tokenised, and what is known of each."""
+
+    text: str
+    """The tokens decoded, without the end-of-turn token."""
+    prompt_tokens: list[int] = field(default_factory=list)
+    tokens: list[int] = field(default_factory=list)
+    """Sampled ids, the end-of-turn token included."""
+    logprobs: list[float] = field(default_factory=list)
+    """Natural logarithm, one per token, of the distribution it was sampled from."""
+    versions: list[int] = field(default_factory=list)
+    """The player's policy version at each token."""
+    stop_reason: StopReason = StopReason.STOP
+    player: str = POLICY
+    sampling: Sampling = Sampling()
+
+
+@dataclass(slots=True)
+class Credit:
+    """Why a turn weighs what it weighs: enough to redo the sum by hand."""
+
+    advantage: float
+    reward: float
+    baseline: float = 0.0
+    """What the reward was compared with: a group's mean or a moving average."""
+    spread: float = 0.0
+    """The group's standard deviation; 0 where no group was used."""
+    group: str = ""
+    """Which rewards were compared, such as `"nim/First"`."""
+    group_size: int = 1
+
+
+@dataclass(slots=True)
+class Turn:
+    """One role speaking once."""
+
+    role: str
+    index: int
+    """Position among the turns of its rollout, from 0."""
+    messages: list[Message]
+    """What was asked, before the chat template."""
+    completion: Completion
+    trainable: bool = True
+    illegal: bool = False
+    """Whether the task ruled the reply out, as an illegal move or an answer it could not read."""
+    credit: Credit | None = None
+
+
+@dataclass(slots=True)
+class EpisodeRequest:
+    """An episode to play. `is_trainable=False` keeps it, and all it spawns, out of training."""
+
+    episode_type: str
+    artifact: Any = None
+    is_trainable: bool = True
+    players: dict[str, str] = field(default_factory=dict)
+    """Who sits in which role, where it isn't the role's own player."""
+    group: str | None = None
+    """Rollouts with the same group are compared by GRPO; by default those of an equal artifact."""
+
+
+@dataclass(slots=True)
+class Rollout:
+    """What happened in one episode, its children apart."""
+
+    id: str
+    """`"17"` at the top level, `"17.0"` for its first child, `"eval-40/3"` in an evaluation."""
+    episode_type: str
+    artifact: Any = None
+    group: str | None = None
+    turns: list[Turn] = field(default_factory=list)
+    rewards: dict[str, float] = field(default_factory=dict)
+    """Role → the weighted sum of its reward functions."""
+    breakdown: dict[str, dict[str, float]] = field(default_factory=dict)
+    """Reward function → role → its unweighted value."""
+    extras: dict[str, Any] = field(default_factory=dict)
+    players: dict[str, str] = field(default_factory=dict)
+    """Role → player, for every role that spoke."""
+    edits: dict[str, int] = field(default_factory=dict)
+    """Role → the number of the prompt edit it spoke under; 0 is the preset's own prompt."""
+    error: str | None = None
+    """What was raised, where the episode failed. Such a rollout has no rewards and never trains."""
+
+
+@dataclass(slots=True)
+class GenerateResult:
+    """A rollout and those of the episodes it spawned."""
+
+    rollout: Rollout
+    children: list[GenerateResult] = field(default_factory=list)
+    is_trainable: bool = True
+
+    @property
+    def rewards(self) -> dict[str, float]:
+        return self.rollout.rewards
+
+    def walk(self) -> list[GenerateResult]:
+        """This result and all below it, parents first."""
+        return [self, *(node for child in self.children for node in child.walk())]
+
+
+@dataclass(slots=True)
+class TrainingRecord:
+    """One turn, ready to learn from."""
+
+    rollout_id: str
+    turn: int
+    role: str
+    episode_type: str
+    prompt_tokens: list[int]
+    tokens: list[int]
+    logprobs: list[float]
+    versions: list[int]
+    advantage: float
+    temperature: float = 1.0
+
+    @property
+    def version(self) -> int:
+        """The policy version of the oldest token."""
+        return min(self.versions)

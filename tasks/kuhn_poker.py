@@ -1,0 +1,57 @@
+"""Kuhn poker: three cards, one bet, and already bluffing.
+
+The smallest game whose best play is random: no fixed move is right with a jack or facing a bet, so a
+policy that only sharpens itself cycles, and the distance from equilibrium (NashConv) is exact and cheap.
+Rules as in OpenSpiel's `kuhn_poker`: cards J, Q, K; ante 1, bet 1; payoffs in chips.
+"""
+
+from __future__ import annotations
+
+import random
+
+from engine.games import Game
+
+CARDS = "JQK"
+
+LEGAL = {
+    "": ["[check]", "[bet]"],
+    "c": ["[check]", "[bet]"],
+    "b": ["[fold]", "[call]"],
+    "cb": ["[fold]", "[call]"],
+}
+"""What may be done after each history of checks (c), bets (b), folds (f) and calls (k)."""
+
+STAKES = {"cc": 1, "bf": 1, "cbf": 1, "bk": 2, "cbk": 2}
+"""How many chips change hands at each end."""
+
+WINNER = {"bf": 0, "cbf": 1}
+"""Who wins when somebody folds; at every other end the higher card does."""
+
+LETTER = {"[check]": "c", "[bet]": "b", "[fold]": "f", "[call]": "k"}
+
+
+class KuhnPoker(Game[tuple[str, str]]):
+    """State: (both cards, history)."""
+
+    def initial(self, rng: random.Random) -> tuple[str, str]:
+        return "".join(rng.sample(CARDS, 2)), ""
+
+    def seat(self, state: tuple[str, str]) -> int:
+        return len(state[1]) % 2
+
+    def legal(self, state: tuple[str, str]) -> list[str]:
+        return LEGAL[state[1]]
+
+    def play(self, state: tuple[str, str], move: str) -> tuple[str, str]:
+        return state[0], state[1] + LETTER[move]
+
+    def returns(self, state: tuple[str, str]) -> tuple[float, float] | None:
+        cards, history = state
+        if history not in STAKES:
+            return None
+        winner = WINNER.get(history, 0 if CARDS.index(cards[0]) > CARDS.index(cards[1]) else 1)
+        stake = float(STAKES[history])
+        return (stake, -stake) if winner == 0 else (-stake, stake)
+
+    def observe(self, state: tuple[str, str], seat: int) -> str:
+        return f"{state[0][seat]} {state[1]:-<2}"
