@@ -1,27 +1,48 @@
-"""Two-player turn games: rules as pure functions, one driver that plays them.
+"""Two-player turn games: rules as pure functions, and one driver that plays them.
 
-A game's module is its rules. Who sits where, what an illegal move costs, how a reply is read and how
-strength is measured are the same for all of them and live here and in `engine.matches`.
+A game's module is its rules. Who sits where, what an illegal move costs and how a reply is read are the
+same for all games and live here; how strength is measured is `engine.matches`.
 """
 
 from __future__ import annotations
 
 import random
+import re
 from abc import ABC, abstractmethod
-from typing import Generic, TypeVar
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from engine.arena import Arena
+from engine.episode import Episode, EpisodeState
+from engine.rubric import Rubric
+from engine.types import Rollout
 
 State = TypeVar("State")
 
+ILLEGAL_OFFENDER, ILLEGAL_OTHER = -1.5, 0.5
+"""What an illegal move is worth to each side in a zero-sum game (SPIRAL, arXiv 2506.24119)."""
+
+BRACKETED = re.compile(r"\[[^\[\]]*\]")
+
 
 class Game(ABC, Generic[State]):
-    """The rules of a two-player game. States are immutable and hashable; seats are 0 and 1."""
+    """The rules of a two-player zero-sum game. States are immutable and hashable; seats are 0 and 1."""
 
     seats: tuple[str, str] = ("First", "Second")
     """The roles of seat 0 and seat 1."""
+    perfect_information: bool = True
+    prompt: str = ""
+    """The system prompt of both roles in compact notation, what `pocket` was taught."""
+    rules: str = ""
+    """The system prompt in words: the rules and how to answer, for a model that has never seen the game."""
 
     @abstractmethod
+    def deals(self) -> list[State]:
+        """Every position a game may begin with, all equally likely."""
+
     def initial(self, rng: random.Random) -> State:
-        """A fresh position, dealt or drawn with `rng`."""
+        """A position to begin with."""
+        return rng.choice(self.deals())
 
     @abstractmethod
     def seat(self, state: State) -> int:
@@ -29,7 +50,7 @@ class Game(ABC, Generic[State]):
 
     @abstractmethod
     def legal(self, state: State) -> list[str]:
-        """The moves as a player writes them, such as `"[2]"`."""
+        """The moves as a player writes them, such as `"[2]"`; never empty while the game goes on."""
 
     @abstractmethod
     def play(self, state: State, move: str) -> State:
@@ -41,4 +62,90 @@ class Game(ABC, Generic[State]):
 
     @abstractmethod
     def observe(self, state: State, seat: int) -> str:
-        """What the player in that seat is shown: never the other's secrets."""
+        """All that the player in that seat knows, in compact notation. Never the other's secrets."""
+
+    def describe(self, state: State, seat: int) -> str:
+        """The same in words."""
+        return self.observe(state, seat)
+
+
+Bot = Callable[[Game[Any], Any, random.Random], str]
+"""A scripted player: a legal move for a position."""
+
+
+def random_move(game: Game[State], state: State, rng: random.Random) -> str:
+    return rng.choice(game.legal(state))
+
+
+def read_move(reply: str, legal: list[str]) -> str | None:
+    """The one move a reply names, or None. Two different brackets are ambiguous, and never guessed."""
+    named = set(BRACKETED.findall(reply))
+    return next(iter(named)) if len(named) == 1 and named <= set(legal) else None
+
+
+def outcome(rollout: Rollout, arena: Arena) -> dict[str, float]:
+    """What the rules say each role gained; nothing where an illegal move ended the game."""
+    return dict(rollout.extras["returns"])
+
+
+def illegal_move(rollout: Rollout, arena: Arena) -> dict[str, float]:
+    """−1.5 for the role that made an illegal move, +0.5 for the other."""
+    offender = rollout.extras["illegal"]
+    if offender is None:
+        return dict.fromkeys(rollout.extras["returns"], 0.0)
+    return {role: ILLEGAL_OFFENDER if role == offender else ILLEGAL_OTHER for role in rollout.extras["returns"]}
+
+
+class GameEpisode(Episode):
+    """Plays one game, a role in each seat. A request may seat a bot: `players={"O": "random"}`.
+
+    `openings`: up to so many uniformly random legal moves come first, so that self-play keeps visiting
+    positions its own policy has ruled out (without them the entropy collapses and learning stops).
+    """
+
+    rubric = Rubric([outcome, illegal_move])
+
+    def __init__(
+        self, game: Game[Any], *, openings: int = 0, words: bool = False, bots: dict[str, Bot] | None = None
+    ) -> None:
+        super().__init__()
+        self.game = game
+        self.openings = openings
+        self.view = game.describe if words else game.observe
+        self.bots = bots or {}
+
+    async def rollout(self, arena: Arena, artifact: Any, state: EpisodeState) -> EpisodeState:
+        game = self.game
+        position = self._opening(state.rng)
+        illegal = None
+        while game.returns(position) is None:
+            seat = game.seat(position)
+            role = game.seats[seat]
+            bot = self.bots.get(state.players.get(role, ""))
+            if bot is not None:
+                move = bot(game, position, state.rng)
+            else:
+                reply = await self.call_model(role, self.view(position, seat), arena)
+                move = read_move(reply.text, game.legal(position))
+                if move is None:
+                    state.turns[-1].illegal = True
+                    illegal = role
+                    break
+            position = game.play(position, move)
+        state.data = {
+            "returns": dict(zip(game.seats, game.returns(position) or (0.0, 0.0), strict=True)),
+            "illegal": illegal,
+        }
+        return state
+
+    def get_extras(self, state: EpisodeState) -> dict[str, Any]:
+        return state.data
+
+    def _opening(self, rng: random.Random) -> Any:
+        while True:
+            position = self.game.initial(rng)
+            for _ in range(rng.randint(0, self.openings)):
+                if self.game.returns(position) is None:
+                    position = self.game.play(position, random_move(self.game, position, rng))
+            if self.game.returns(position) is None:
+                return position

@@ -17,6 +17,10 @@ POLICY = "policy"
 """The player that learns."""
 
 
+class EngineError(Exception):
+    """The engine itself failed (not a task): the run cannot go on."""
+
+
 class Message(TypedDict):
     """One chat message, as chat templates take it."""
 
@@ -104,6 +108,9 @@ class Credit:
     group: str = ""
     """Which rewards were compared, such as `"nim/First"`."""
     group_size: int = 1
+    counts: bool = True
+    """False where the group taught nothing (no spread, or nobody to compare with): the turn stays out of
+    the batch and of its denominator, but in every metric."""
 
 
 @dataclass(slots=True)
@@ -156,6 +163,8 @@ class Rollout:
     """Role → the number of the prompt edit it spoke under; 0 is the preset's own prompt."""
     error: str | None = None
     """What was raised, where the episode failed. Such a rollout has no rewards and never trains."""
+    unscored: str | None = None
+    """The reward function that could not judge it. Such a rollout has no rewards and never trains."""
 
 
 @dataclass(slots=True)

@@ -7,9 +7,9 @@ Rules as in OpenSpiel's `kuhn_poker`: cards J, Q, K; ante 1, bet 1; payoffs in c
 
 from __future__ import annotations
 
-import random
+from itertools import permutations
 
-from engine.games import Game
+from engine import Game
 
 CARDS = "JQK"
 
@@ -33,8 +33,18 @@ LETTER = {"[check]": "c", "[bet]": "b", "[fold]": "f", "[call]": "k"}
 class KuhnPoker(Game[tuple[str, str]]):
     """State: (both cards, history)."""
 
-    def initial(self, rng: random.Random) -> tuple[str, str]:
-        return "".join(rng.sample(CARDS, 2)), ""
+    perfect_information = False
+    prompt = "Kuhn poker."
+    rules = (
+        "You are playing Kuhn poker. There are three cards: J, Q and K; K is the highest. You and your opponent "
+        "are dealt one each and put 1 chip in. A player may check or bet 1 chip. After a bet the other may call "
+        "with 1 chip or fold. If both check or a bet is called, the higher card takes the pot; after a fold the "
+        "other player does. Think briefly, then give your move in square brackets, such as [check]. "
+        "Use brackets only for the move."
+    )
+
+    def deals(self) -> list[tuple[str, str]]:
+        return [(mine + theirs, "") for mine, theirs in permutations(CARDS, 2)]
 
     def seat(self, state: tuple[str, str]) -> int:
         return len(state[1]) % 2
@@ -55,3 +65,9 @@ class KuhnPoker(Game[tuple[str, str]]):
 
     def observe(self, state: tuple[str, str], seat: int) -> str:
         return f"{state[0][seat]} {state[1]:-<2}"
+
+    def describe(self, state: tuple[str, str], seat: int) -> str:
+        verbs = {"c": "checked", "b": "bet"}
+        told = [f"{'You' if i % 2 == seat else 'Your opponent'} {verbs[m]}." for i, m in enumerate(state[1])]
+        moves = ", ".join(self.legal(state))
+        return " ".join([f"Your card is {state[0][seat]}.", *told, f"Moves: {moves}. What do you do?"])

@@ -7,16 +7,21 @@ dealt a multiple of four: an advantage of the seat that a baseline per role take
 
 from __future__ import annotations
 
-import random
-
-from engine.games import Game
+from engine import Game
 
 
 class Nim(Game[tuple[int, int]]):
     """State: (sticks left, seat to move)."""
 
-    def initial(self, rng: random.Random) -> tuple[int, int]:
-        return rng.randint(8, 20), 0
+    prompt = "Nim."
+    rules = (
+        "You are playing a game with a pile of sticks. Two players take turns; in a turn a player takes 1, 2 or 3 "
+        "sticks. Whoever takes the last stick wins. Think briefly, then give your move as [1], [2] or [3]. "
+        "Use square brackets only for the move."
+    )
+
+    def deals(self) -> list[tuple[int, int]]:
+        return [(sticks, 0) for sticks in range(8, 21)]
 
     def seat(self, state: tuple[int, int]) -> int:
         return state[1]
@@ -35,3 +40,6 @@ class Nim(Game[tuple[int, int]]):
 
     def observe(self, state: tuple[int, int], seat: int) -> str:
         return f"{state[0]:02d}"
+
+    def describe(self, state: tuple[int, int], seat: int) -> str:
+        return f"Sticks left: {state[0]}. Moves: {', '.join(self.legal(state))}. How many do you take?"

@@ -7,9 +7,7 @@ Cells 0–8 row by row, a move is `[n]`, X moves first, as in TextArena.
 
 from __future__ import annotations
 
-import random
-
-from engine.games import Game
+from engine import Game
 
 LINES = [(0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8), (2, 4, 6)]
 
@@ -18,9 +16,15 @@ class TicTacToe(Game[str]):
     """State: nine characters, each X, O, or the cell's own digit while it is empty."""
 
     seats = ("X", "O")
+    prompt = "Tic-tac-toe."
+    rules = (
+        "You are playing tic-tac-toe. The cells are numbered 0 to 8, row by row. X and O take turns to mark an "
+        "empty cell; three in a row, column or diagonal win. Think briefly, then give your move as a cell's "
+        "number in square brackets, such as [4]. Use brackets only for the move."
+    )
 
-    def initial(self, rng: random.Random) -> str:
-        return "012345678"
+    def deals(self) -> list[str]:
+        return ["012345678"]
 
     def seat(self, state: str) -> int:
         return sum(cell in "XO" for cell in state) % 2
@@ -40,3 +44,7 @@ class TicTacToe(Game[str]):
 
     def observe(self, state: str, seat: int) -> str:
         return f"{self.seats[seat]} " + " ".join("".join(state[cell] for cell in line) for line in LINES)
+
+    def describe(self, state: str, seat: int) -> str:
+        board = "\n".join(" | ".join(state[row : row + 3]) for row in (0, 3, 6))
+        return f"You are {self.seats[seat]}.\n{board}\nMoves: {', '.join(self.legal(state))}. Where do you play?"

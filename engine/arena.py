@@ -1,0 +1,349 @@
+"""The arena: where episodes are registered, scheduled and played, and models are asked.
+
+Every live episode is known here, which is what makes a run repeatable: in lockstep the device may tick only
+when no episode can act any more. An episode is *blocked* while it waits for a completion or for episodes it
+spawned, and *runnable* otherwise; when the last runnable one blocks, the client is flushed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import random
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from engine.artifacts import ArtifactStore
+from engine.client import Client
+from engine.credit import CreditAssigner, RAECredit, training_records
+from engine.episode import Episode, EpisodeState
+from engine.events import EpisodeFinished, EpisodeStarted, Event, TokensSampled, TurnFinished, TurnStarted
+from engine.types import (
+    BASE,
+    POLICY,
+    Completion,
+    EngineError,
+    EpisodeRequest,
+    GenerateResult,
+    Message,
+    Role,
+    Rollout,
+    Sampling,
+    TrainingRecord,
+    Turn,
+)
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(eq=False, slots=True)
+class _Live:
+    """An episode in play."""
+
+    rollout: Rollout
+    state: EpisodeState
+    parent: _Live | None
+    is_trainable: bool
+    roles: dict[str, Role]
+    """The roles as they were when the tree began: an edit reaches the next tree, never half of one."""
+    edits: dict[str, int]
+    children: list[GenerateResult] = field(default_factory=list)
+    asked: int = 0
+    consulted: int = 0
+    spawned: int = 0
+    waiting: int = 0
+    over: bool = False
+
+
+_current: ContextVar[_Live | None] = ContextVar("live_episode", default=None)
+
+
+class Arena:
+    """Roles, episodes and artifact stores, and the playing of them. Subclass to override `get_batch`."""
+
+    def __init__(
+        self,
+        client: Client | None = None,
+        *,
+        credit: CreditAssigner | None = None,
+        batch_size: int = 8,
+        seed: int = 0,
+        on_event: Callable[[Event], None] | None = None,
+    ) -> None:
+        self.roles: dict[str, Role] = {}
+        self.episodes: dict[str, Episode] = {}
+        self.stores: dict[str, ArtifactStore] = {}
+        self.credit: CreditAssigner = credit or RAECredit()
+        self.batch_size = batch_size
+        self.seed = seed
+        self.edits: dict[str, int] = {}
+        """Role → number of the prompt edit in force."""
+        self.played = 0
+        """Top-level training episodes begun so far: the next one's id."""
+        self.on_event = on_event
+        """Told of live events; without it tokens are not streamed either."""
+        self._runnable = 0
+        self._client: Client | None = None
+        if client is not None:
+            self.connect(client)
+
+    # Registration
+
+    def connect(self, client: Client) -> None:
+        """Say who answers. Before the first episode."""
+        self._client = client
+        client.settle = self._settle
+
+    def add_role(self, role: Role) -> None:
+        self.roles[role.id] = role
+
+    add_actor = add_role
+    """The name `legos` programs use."""
+
+    def add_episode(self, name: str, episode: Episode) -> None:
+        self.episodes[name] = episode
+
+    def add_store(self, name: str, store: ArtifactStore) -> None:
+        self.stores[name] = store
+
+    # The training distribution
+
+    def get_batch(self) -> list[EpisodeRequest]:
+        """The episodes one step learns from."""
+        raise NotImplementedError(f"{type(self).__name__} must override get_batch() to be trained")
+
+    # Playing
+
+    async def generate_rollouts(
+        self, requests: Sequence[EpisodeRequest], *, label: str = ""
+    ) -> list[GenerateResult]:
+        """Play episodes at once; results in the order of the requests.
+
+        Inside an episode the results become its children, and train only if it does. At the top level,
+        `label` names a set that is no part of training: its rollouts are `label/0`, `label/1`, ….
+        An episode that raises gives a rollout with `error`; `EngineError` passes through.
+        """
+        parent = _current.get()
+        for request in requests:
+            if request.episode_type not in self.episodes:
+                known = ", ".join(sorted(self.episodes)) or "none"
+                raise KeyError(f"no episode {request.episode_type!r} in this arena; there are: {known}")
+        if not requests:
+            return []
+        lives = [self._begin(request, parent, label, i) for i, request in enumerate(requests)]
+        if parent is not None:
+            self._block(parent, len(lives))
+        tasks = [asyncio.create_task(self._play(live, r)) for live, r in zip(lives, requests, strict=True)]
+        try:
+            results = await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            for live in lives:  # a task cancelled before its first step never reaches its own ending
+                self._end(live)
+        if parent is not None:
+            parent.children += results
+        return results
+
+    async def run_episode(
+        self, episode_type: str, artifact: Any = None, *, is_trainable: bool = True
+    ) -> GenerateResult:
+        """Play one episode."""
+        return (await self.generate_rollouts([EpisodeRequest(episode_type, artifact, is_trainable)]))[0]
+
+    async def call_model(
+        self,
+        prompt: str | list[Message],
+        role_id: str | None = None,
+        *,
+        player: str | None = None,
+        **sampling: Any,
+    ) -> Completion:
+        """Ask a model.
+
+        With a role, the turn is recorded in the current episode and may train. Without one it is an oracle:
+        the base model by default, never recorded, never trained. `sampling` overrides temperature,
+        max_tokens, top_p, top_k or min_p.
+        """
+        messages: list[Message] = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
+        live = _current.get()
+        if role_id is None:
+            return await self._consult(live, messages, player or BASE, Sampling(**sampling))
+        if live is None:
+            raise RuntimeError(f"role {role_id!r} can only speak inside an episode; start one with run_episode")
+        role = live.roles.get(role_id)
+        if role is None:
+            known = ", ".join(sorted(live.roles)) or "none"
+            raise KeyError(f"no role {role_id!r} in this arena; there are: {known}")
+        if role.system_prompt:
+            messages = [{"role": "system", "content": role.system_prompt}, *messages]
+        player = player or live.state.players.get(role_id, role.player)
+        return await self._speak(live, role, messages, player, replace(role.sampling, **sampling))
+
+    async def score(self, prompt: str | list[Message], replies: Sequence[str], role_id: str) -> list[float]:
+        """Log-probability that the role would answer with each of `replies`, end of turn included."""
+        role = self.roles[role_id]
+        messages: list[Message] = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
+        if role.system_prompt:
+            messages = [{"role": "system", "content": role.system_prompt}, *messages]
+        return await self.client.score(messages, replies, role.sampling, role.player)
+
+    def records(self, results: list[GenerateResult]) -> list[TrainingRecord]:
+        """Assign credit and turn a batch into training records."""
+        self.credit.assign(results)
+        return training_records(results)
+
+    @property
+    def client(self) -> Client:
+        if self._client is None:
+            raise RuntimeError("this arena has no client: pass one to Arena(client) or call connect(client)")
+        return self._client
+
+    # One episode
+
+    def _begin(self, request: EpisodeRequest, parent: _Live | None, label: str, index: int) -> _Live:
+        if parent is not None:
+            rollout_id = f"{parent.rollout.id}.{parent.spawned}"
+            parent.spawned += 1
+        elif label:
+            rollout_id = f"{label}/{index}"
+        else:
+            rollout_id = str(self.played)
+            self.played += 1
+        live = _Live(
+            rollout=Rollout(rollout_id, request.episode_type, request.artifact, request.group),
+            state=EpisodeState(
+                id=rollout_id,
+                rng=random.Random(f"{self.seed}:{rollout_id}"),
+                players=dict(request.players),
+            ),
+            parent=parent,
+            is_trainable=request.is_trainable and not label and (parent is None or parent.is_trainable),
+            roles=parent.roles if parent else dict(self.roles),
+            edits=parent.edits if parent else dict(self.edits),
+        )
+        live.rollout.turns = live.state.turns
+        self._runnable += 1
+        return live
+
+    async def _play(self, live: _Live, request: EpisodeRequest) -> GenerateResult:
+        _current.set(live)
+        rollout, episode = live.rollout, self.episodes[request.episode_type]
+        self._announce(
+            EpisodeStarted(
+                rollout.id,
+                rollout.episode_type,
+                live.parent.rollout.id if live.parent else None,
+                live.is_trainable,
+                dict(live.state.players),
+            )
+        )
+        try:
+            state = await episode.rollout(self, request.artifact, live.state)
+            rollout.extras = episode.get_extras(state)
+            await episode.rubric.score(rollout, self)
+        except EngineError:
+            raise
+        except Exception as error:  # a task's fault costs one episode, not the run
+            logger.warning("episode %s failed", rollout.id, exc_info=True)
+            rollout.error = f"{type(error).__name__}: {error}"
+            rollout.rewards = {}
+        finally:
+            live.state.turns.sort(key=lambda turn: turn.index)
+            self._end(live)
+        result = GenerateResult(rollout, live.children, live.is_trainable)
+        self._announce(EpisodeFinished(result))
+        return result
+
+    async def _speak(
+        self, live: _Live, role: Role, messages: list[Message], player: str, sampling: Sampling
+    ) -> Completion:
+        rollout, index = live.rollout, live.asked
+        live.asked += 1
+        rollout.players[role.id] = player
+        rollout.edits[role.id] = live.edits.get(role.id, 0)
+        self._announce(TurnStarted(rollout.id, index, role.id, player, messages))
+
+        def on_tokens(tokens: list[int], logprobs: list[float]) -> None:
+            self._announce(TokensSampled(rollout.id, index, tokens, logprobs))
+
+        key = request_key(self.seed, rollout.id, str(index))
+        watched = on_tokens if self.on_event is not None else None
+        completion = await self._ask(live, messages, sampling, player, key, watched)
+        trainable = live.is_trainable and player == POLICY
+        live.state.turns.append(Turn(role.id, index, messages, completion, trainable))
+        version = completion.versions[-1] if completion.versions else 0
+        self._announce(TurnFinished(rollout.id, index, role.id, completion.text, version, completion.stop_reason))
+        return completion
+
+    async def _consult(
+        self, live: _Live | None, messages: list[Message], player: str, sampling: Sampling
+    ) -> Completion:
+        if live is None:
+            return await self._ask(None, messages, sampling, player, request_key(self.seed, "oracle"), None)
+        live.consulted += 1
+        key = request_key(self.seed, live.rollout.id, "oracle", str(live.consulted))
+        return await self._ask(live, messages, sampling, player, key, None)
+
+    async def _ask(
+        self,
+        live: _Live | None,
+        messages: list[Message],
+        sampling: Sampling,
+        player: str,
+        key: int,
+        on_tokens: Callable[[list[int], list[float]], None] | None,
+    ) -> Completion:
+        future = self.client.submit(
+            messages,
+            sampling,
+            player,
+            key,
+            on_tokens=on_tokens,
+            on_done=(lambda: self._unblock(live)) if live else None,
+        )
+        if live is None:
+            self._settle()
+        else:
+            self._block(live)
+        return await future
+
+    # Who can act
+
+    def _block(self, live: _Live, on: int = 1) -> None:
+        live.waiting += on
+        if live.waiting == on:
+            self._runnable -= 1
+            self._settle()
+
+    def _unblock(self, live: _Live) -> None:
+        live.waiting -= 1
+        if live.waiting == 0 and not live.over:
+            self._runnable += 1
+
+    def _end(self, live: _Live) -> None:
+        if live.over:
+            return
+        live.over = True
+        if live.parent is not None:
+            self._unblock(live.parent)  # before leaving, so that the last child hands over to its parent
+        if live.waiting == 0:
+            self._runnable -= 1
+            self._settle()
+
+    def _settle(self) -> None:
+        if self._runnable == 0 and self._client is not None:
+            self._client.flush()
+
+    def _announce(self, event: Event) -> None:
+        if self.on_event is not None:
+            self.on_event(event)
+
+
+def request_key(seed: int, *path: str) -> int:
+    """A 64-bit random key of a request's place in the run: a neighbour in the batch can't change it."""
+    digest = hashlib.blake2b("\0".join([str(seed), *path]).encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little")

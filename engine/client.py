@@ -1,0 +1,43 @@
+"""What an arena asks: something that completes chats. The engine's own lives in `engine.inference.clients`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from engine.types import Completion, Message, Sampling
+
+OnTokens = Callable[[list[int], list[float]], None]
+"""Called with new tokens and their log-probabilities, at most once a tick."""
+
+
+class Client(Protocol):
+    settle: Callable[[], None] | None
+    """Called after each delivery of results, so that the arena can flush if nothing became runnable."""
+
+    def submit(
+        self,
+        messages: list[Message],
+        sampling: Sampling,
+        player: str,
+        key: int,
+        *,
+        on_tokens: OnTokens | None = None,
+        on_done: Callable[[], None] | None = None,
+    ) -> asyncio.Future[Completion]:
+        """Ask for a completion. `on_done` is called right before the future resolves, in the same step.
+
+        Raises `EngineError` through the future when the engine fails.
+        """
+        ...
+
+    def flush(self) -> None:
+        """Everything that can act has acted: what was submitted may start."""
+        ...
+
+    async def score(
+        self, messages: list[Message], replies: Sequence[str], sampling: Sampling, player: str
+    ) -> list[float]:
+        """Log-probability of each reply (its end of turn included) after the same prompt."""
+        ...

@@ -1,0 +1,159 @@
+"""Tasks: what a preset names. Roles, episodes, what to train on, and how to tell whether it helps.
+
+A task is found by name through importlib, so the engine knows none: `nim` is a module of the package
+`tasks`, `./my_game.py:MyGame` a class in a file. A class of rules (`Game`) is a task as it stands.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import importlib.util
+import inspect
+import pkgutil
+from abc import ABC, abstractmethod
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Literal
+
+from engine.arena import Arena
+from engine.games import Game, GameEpisode, random_move
+from engine.matches import match_requests, match_score, move_probabilities, nash_conv, perfect_player
+from engine.types import EpisodeRequest, Role
+
+
+class TaskError(Exception):
+    """A task that can't be found, loaded or set up: says which, and what would be right."""
+
+
+class Task(ABC):
+    """Everything a run needs to know of what is played. Options of the preset arrive as keyword arguments."""
+
+    @abstractmethod
+    def setup(self, arena: Arena) -> None:
+        """Add roles, episodes and artifact stores."""
+
+    @abstractmethod
+    def requests(self, arena: Arena, n: int) -> list[EpisodeRequest]:
+        """`n` episodes to train on next."""
+
+    @abstractmethod
+    async def evaluate(self, arena: Arena, n: int, label: str) -> dict[str, float]:
+        """Measure the policy with about `n` episodes per opponent. Pass `label` to `generate_rollouts`."""
+
+
+class GameTask(Task):
+    """Self-play of a two-player game: the live policy in both seats."""
+
+    def __init__(
+        self,
+        name: str,
+        game: Game[Any],
+        *,
+        openings: int = 0,
+        notation: Literal["compact", "words"] = "compact",
+    ) -> None:
+        if notation not in ("compact", "words"):
+            raise TaskError(f"{name}: option 'notation' is 'compact' or 'words', not {notation!r}")
+        if not isinstance(openings, int) or openings < 0:
+            raise TaskError(f"{name}: option 'openings' is a number of moves from 0, not {openings!r}")
+        self.name, self.game = name, game
+        self.openings, self.words = openings, notation == "words"
+
+    def setup(self, arena: Arena) -> None:
+        prompt = self.game.rules if self.words else self.game.prompt
+        for seat in self.game.seats:
+            arena.add_role(Role(seat, system_prompt=prompt))
+        bots = {"random": random_move}
+        if self.game.perfect_information:
+            bots["perfect"] = perfect_player(self.game)
+        arena.add_episode(self.name, GameEpisode(self.game, openings=self.openings, words=self.words))
+        arena.add_episode(self._match, GameEpisode(self.game, words=self.words, bots=bots))
+
+    def requests(self, arena: Arena, n: int) -> list[EpisodeRequest]:
+        return [EpisodeRequest(self.name)] * n
+
+    async def evaluate(self, arena: Arena, n: int, label: str) -> dict[str, float]:
+        metrics = {}
+        score = await self._play_matches(arena, "random", n, f"{label}/random")
+        metrics |= {f"{key}_vs_random": score[key] for key in ("win", "draw", "loss")}
+        metrics["illegal"] = score["illegal"]
+        if self.game.perfect_information:
+            score = await self._play_matches(arena, "perfect", max(2, n // 2), f"{label}/perfect")
+            metrics["loss_vs_perfect"] = score["loss"]
+        else:
+            view = self.game.describe if self.words else self.game.observe
+            table = await move_probabilities(arena, self.game, view)
+            metrics["nash_conv"] = nash_conv(self.game, lambda s: table[view(s, self.game.seat(s))])
+        return metrics
+
+    async def _play_matches(self, arena: Arena, bot: str, n: int, label: str) -> dict[str, float]:
+        requests = match_requests(self._match, self.game, bot, n)
+        return match_score(self.game, await arena.generate_rollouts(requests, label=label))
+
+    @property
+    def _match(self) -> str:
+        return f"{self.name}-match"
+
+
+def load_task(name: str, options: dict[str, Any], *, folder: Path | None = None) -> Task:
+    """The task a preset names, made with its options. A file's path is relative to `folder`."""
+    place, _, class_name = name.partition(":")
+    path = (folder or Path.cwd()) / place
+    module = _module_of_file(path) if place.endswith(".py") else _built_in(place)
+    found = _task_class(module, class_name)
+    try:
+        if issubclass(found, Game):
+            return GameTask(module.__name__.rpartition(".")[2], found(), **options)
+        return found(**options)
+    except TypeError as error:
+        accepts = inspect.signature(GameTask if issubclass(found, Game) else found)
+        raise TaskError(
+            f"task {name!r}: options {options} do not fit {found.__name__}{accepts}: {error}"
+        ) from error
+
+
+def _built_in(name: str) -> ModuleType:
+    tasks = importlib.import_module("tasks")
+    known = [module.name for module in pkgutil.iter_modules(tasks.__path__) if not module.ispkg]
+    if name not in known:
+        near = difflib.get_close_matches(name, known, 1) or known
+        raise TaskError(
+            f"no task {name!r}; nearest: {', '.join(near)}. A task of your own is './file.py:ClassName'"
+        )
+    return importlib.import_module(f"tasks.{name}")
+
+
+def _module_of_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise TaskError(f"no task file at {path.resolve()}")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise TaskError(f"task file {path} does not load: {type(error).__name__}: {error}") from error
+    return module
+
+
+def _task_class(module: ModuleType, name: str) -> type[Task] | type[Game[Any]]:
+    classes = {
+        key: value
+        for key, value in vars(module).items()
+        if inspect.isclass(value)
+        and issubclass(value, Task | Game)
+        and not inspect.isabstract(value)
+        and value.__module__ == module.__name__
+    }
+    if name:
+        if name not in classes:
+            raise TaskError(f"{module.__name__} has no task class {name!r}; it has: {', '.join(classes) or 'none'}")
+        return classes[name]
+    if len(classes) != 1:
+        raise TaskError(
+            f"{module.__name__} should have one class derived from Task or Game, or be named as 'file.py:Class'; "
+            f"it has: {', '.join(classes) or 'none'}"
+        )
+    return next(iter(classes.values()))
