@@ -72,6 +72,7 @@ class Arena:
         batch_size: int = 8,
         seed: int = 0,
         on_event: Callable[[Event], None] | None = None,
+        on_labelled: Callable[[list[GenerateResult]], None] | None = None,
     ) -> None:
         self.roles: dict[str, Role] = {}
         self.episodes: dict[str, Episode] = {}
@@ -85,7 +86,12 @@ class Arena:
         """Top-level training episodes begun so far: the next one's id."""
         self.on_event = on_event
         """Told of live events; without it tokens are not streamed either."""
+        self.on_labelled = on_labelled
+        """Given the results of every labelled set, such as an evaluation's games."""
+        self.live = 0
+        """Episodes in play."""
         self._runnable = 0
+        self._settling = False
         self._client: Client | None = None
         if client is not None:
             self.connect(client)
@@ -146,6 +152,8 @@ class Arena:
                 self._end(live)
         if parent is not None:
             parent.children += results
+        elif label and self.on_labelled is not None:
+            self.on_labelled(results)
         return results
 
     async def run_episode(
@@ -226,6 +234,7 @@ class Arena:
             edits=parent.edits if parent else dict(self.edits),
         )
         live.rollout.turns = live.state.turns
+        self.live += 1
         self._runnable += 1
         return live
 
@@ -328,6 +337,7 @@ class Arena:
         if live.over:
             return
         live.over = True
+        self.live -= 1
         if live.parent is not None:
             self._unblock(live.parent)  # before leaving, so that the last child hands over to its parent
         if live.waiting == 0:
@@ -335,6 +345,13 @@ class Arena:
             self._settle()
 
     def _settle(self) -> None:
+        """Flush if nobody can act; one turn of the loop later, so that questions asked at once go out together."""
+        if self._runnable == 0 and self._client is not None and not self._settling:
+            self._settling = True
+            asyncio.get_running_loop().call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._settling = False
         if self._runnable == 0 and self._client is not None:
             self._client.flush()
 

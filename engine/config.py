@@ -5,23 +5,37 @@ The same schema checks presets, `--set` and edits, and is what a form in the app
 
 from __future__ import annotations
 
+import difflib
+import os
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+import tomli_w
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from engine.keys import Key, keys
+
+
+class ConfigError(ValueError):
+    """What is wrong with a configuration: one line a problem, with the place and what would be right."""
 
 
 class Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    # Strict: a quoted "1.0" is not a number, and 10.0 is not a count.
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
+Moment = Annotated[float, Field(ge=0.0, lt=1.0)]
 
 
 class ModelConfig(Section):
-    source: str = Field("pocket", description="'pocket', a hub id, or a local folder in MLX format.")
-    context: int = Field(4096, ge=16, description="Longest prompt and completion together, in tokens.")
-    prefill_tokens: int = Field(8192, ge=16, description="Most prompt tokens computed in one tick.")
-    rows: int = Field(128, ge=1, le=4096, description="Most completions decoded at once.")
+    source: str = Field(default="pocket", description="'pocket', a hub id, or a local folder in MLX format.")
+    context: int = Field(default=4096, ge=16, description="Longest prompt and completion together, in tokens.")
+    prefill_tokens: int = Field(default=8192, ge=16, description="Most prompt tokens computed in one tick.")
+    rows: int = Field(default=128, ge=1, le=4096, description="Most completions decoded at once.")
 
 
 class TaskConfig(Section):
@@ -30,75 +44,82 @@ class TaskConfig(Section):
 
 
 class RoleConfig(Section):
-    prompt: str | None = Field(None, description="The role's system prompt; the task's own if left out.")
-    temperature: float | None = Field(None, ge=0.0, le=5.0, description="1 samples as the model thinks.")
-    max_tokens: int | None = Field(None, ge=1, description="Longest reply, in tokens.")
-    top_p: float | None = Field(None, gt=0.0, le=1.0, description="Keep the likeliest tokens of this mass.")
-    top_k: int | None = Field(None, ge=0, description="Keep this many likeliest tokens; 0 keeps all.")
-    min_p: float | None = Field(None, ge=0.0, le=1.0, description="Drop tokens below this share of the top.")
+    prompt: str | None = Field(default=None, description="The role's system prompt; the task's own if left out.")
+    temperature: float | None = Field(default=None, ge=0.0, le=5.0, description="1 samples as the model thinks.")
+    max_tokens: int | None = Field(default=None, ge=1, description="Longest reply, in tokens.")
+    top_p: float | None = Field(default=None, gt=0.0, le=1.0, description="Keep the likeliest tokens of this mass.")
+    top_k: int | None = Field(default=None, ge=0, description="Keep this many likeliest tokens; 0 keeps all.")
+    min_p: float | None = Field(
+        default=None, ge=0.0, le=1.0, description="Drop tokens below this share of the top."
+    )
 
 
 class RunConfig(Section):
-    steps: int = Field(100, ge=1, description="Optimiser steps until the run stops by itself.")
-    seed: int = Field(0, ge=0, description="Fixes deals, openings and every sampled token.")
-    episodes_per_step: int = Field(64, ge=1, description="Top-level episodes a step learns from.")
+    steps: int = Field(default=100, ge=1, description="Optimiser steps until the run stops by itself.")
+    seed: int = Field(default=0, ge=0, le=2**32 - 1, description="Fixes deals, openings and every sampled token.")
+    episodes_per_step: int = Field(default=64, ge=1, description="Top-level episodes a step learns from.")
     max_staleness: int = Field(
-        0, ge=0, description="How many versions behind a rollout may be; 0 plays and learns in turn."
+        default=0, ge=0, description="How many versions behind a rollout may be; 0 plays and learns in turn."
     )
 
 
 class LoRAConfig(Section):
-    rank: int = Field(16, ge=1, le=512, description="Width of the adapter.")
-    scale: float = Field(2.0, gt=0.0, description="What the adapter's output is multiplied by (alpha / rank).")
+    rank: int = Field(default=16, ge=1, le=512, description="Width of the adapter.")
+    scale: float = Field(
+        default=2.0, gt=0.0, description="What the adapter's output is multiplied by (alpha / rank)."
+    )
     layers: list[str] = Field(
         default_factory=list, description="Names of the linear layers adapted, such as 'q_proj'; empty for all."
     )
 
 
 class TrainConfig(Section):
-    learning_rate: float = Field(1e-3, gt=0.0, le=1.0, description="AdamW's step size.")
-    warmup: int = Field(5, ge=0, description="Steps over which the learning rate rises from a tenth.")
-    weight_decay: float = Field(0.0, ge=0.0, description="AdamW's decay of the adapter.")
-    betas: tuple[Fraction, Fraction] = Field((0.9, 0.99), description="AdamW's moments.")
-    grad_clip: float = Field(1.0, gt=0.0, description="Largest norm of a step's gradient.")
-    clip_low: Fraction = Field(0.2, description="PPO: how far the ratio may fall below 1.")
-    clip_high: float = Field(0.2, ge=0.0, description="PPO: how far the ratio may rise above 1.")
+    learning_rate: float = Field(default=1e-3, gt=0.0, le=1.0, description="AdamW's step size.")
+    warmup: int = Field(default=5, ge=0, description="Steps over which the learning rate rises from a tenth.")
+    weight_decay: float = Field(default=0.0, ge=0.0, description="AdamW's decay of the adapter.")
+    betas: tuple[Moment, Moment] = Field(default=(0.9, 0.99), strict=False, description="AdamW's moments.")
+    grad_clip: float = Field(default=1.0, gt=0.0, description="Largest norm of a step's gradient.")
+    clip_low: Fraction = Field(default=0.2, description="PPO: how far the ratio may fall below 1.")
+    clip_high: float = Field(default=0.2, ge=0.0, description="PPO: how far the ratio may rise above 1.")
     normaliser: Literal["dapo", "grpo", "dr_grpo"] = Field(
-        "dapo", description="What the summed loss is divided by: see docs/learning.md."
+        default="dapo", description="What the summed loss is divided by: see docs/learning.md."
     )
-    kl: float = Field(0.0, ge=0.0, description="Weight of the divergence from the base model.")
+    kl: float = Field(default=0.0, ge=0.0, description="Weight of the divergence from the base model.")
     kl_kind: Literal["k3", "forward"] = Field(
-        "k3", description="'k3' estimates KL(policy‖base) on sampled tokens; 'forward' is KL(base‖policy), exact."
+        default="k3",
+        description="'k3' estimates KL(policy‖base) on sampled tokens; 'forward' is KL(base‖policy), exact.",
     )
-    entropy: float = Field(0.0, ge=0.0, description="Weight of the entropy bonus.")
-    minibatches: int = Field(1, ge=1, description="Optimiser updates one step's rollouts are split into.")
-    microbatch_tokens: int = Field(16384, ge=64, description="Most padded tokens in one backward pass.")
+    entropy: float = Field(default=0.0, ge=0.0, description="Weight of the entropy bonus.")
+    minibatches: int = Field(default=1, ge=1, description="Optimiser updates one step's rollouts are split into.")
+    microbatch_tokens: int = Field(default=16384, ge=64, description="Most padded tokens in one backward pass.")
 
 
 class CreditConfig(Section):
-    kind: Literal["rae", "grpo", "constant"] = Field("rae", description="How rewards become advantages.")
-    decay: Fraction = Field(0.95, description="RAE: how slowly a baseline follows the rewards.")
-    normalise: bool = Field(False, description="GRPO: divide by the group's standard deviation.")
-    discount: Fraction = Field(1.0, description="Per turn of the role from the end of the episode.")
+    kind: Literal["rae", "grpo", "constant"] = Field(default="rae", description="How rewards become advantages.")
+    decay: Fraction = Field(default=0.95, description="RAE: how slowly a baseline follows the rewards.")
+    normalise: bool = Field(default=False, description="GRPO: divide by the group's standard deviation.")
+    discount: Fraction = Field(default=1.0, description="Per turn of the role from the end of the episode.")
 
 
 class EvalConfig(Section):
-    every: int = Field(10, ge=0, description="Steps between evaluations; 0 only before and after.")
-    episodes: int = Field(200, ge=2, description="Episodes against each opponent.")
-    metric: str = Field("", description="The metric that names the best checkpoint; empty keeps none.")
-    goal: Literal["max", "min"] = Field("max", description="Whether more or less of it is better.")
+    every: int = Field(default=10, ge=0, description="Steps between evaluations; 0 only before and after.")
+    episodes: int = Field(default=200, ge=2, description="Episodes against each opponent.")
+    metric: str = Field(default="", description="The metric that names the best checkpoint; empty keeps none.")
+    goal: Literal["max", "min"] = Field(default="max", description="Whether more or less of it is better.")
 
 
 class CheckpointConfig(Section):
-    every: int = Field(1, ge=1, description="Steps between automatic checkpoints.")
-    keep: int = Field(2, ge=1, description="Automatic checkpoints kept; best, manual and final ones always are.")
+    every: int = Field(default=1, ge=1, description="Steps between automatic checkpoints.")
+    keep: int = Field(
+        default=2, ge=1, description="Automatic checkpoints kept; best, manual and final ones always are."
+    )
 
 
 class Config(Section):
     """Everything a run is made of."""
 
-    title: str = Field("", description="What Home shows.")
-    teaches: str = Field("", description="One sentence: what there is to see.")
+    title: str = Field(default="", description="What Home shows.")
+    teaches: str = Field(default="", description="One sentence: what there is to see.")
     task: TaskConfig
     model: ModelConfig = ModelConfig()
     roles: dict[str, RoleConfig] = Field(default_factory=dict)
@@ -108,3 +129,191 @@ class Config(Section):
     credit: CreditConfig = CreditConfig()
     eval: EvalConfig = EvalConfig()
     checkpoint: CheckpointConfig = CheckpointConfig()
+
+
+KEYS = tuple(keys(Config))
+"""The schema, key by key."""
+
+
+def key(name: str) -> Key:
+    """The schema's key for a dotted name. `ConfigError` if there is none, naming the nearest."""
+    for candidate in KEYS:
+        if candidate.matches(name):
+            return candidate
+    inside = [candidate.name for candidate in KEYS if candidate.is_in(name)]
+    if inside:
+        raise ConfigError(f"{name}: is a section; its keys are {', '.join(inside)}")
+    raise ConfigError(f"{name}: no such key{_nearest(name)}")
+
+
+def load(path: Path) -> Config:
+    """Reads a TOML file. Paths in it that start with `.` or `~` are meant from the file's folder.
+
+    Raises `ConfigError` for a file that can't be read, isn't TOML (with the line), or doesn't fit the schema.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{path}: can't be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: not UTF-8 text (byte {error.start})") from error
+    try:
+        mapping = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: not valid TOML: {error}") from error
+    return _anchored(parse(mapping, str(path)), path.parent)
+
+
+def parse(mapping: Mapping[str, Any], where: str) -> Config:
+    """Checks a mapping as TOML gives it. `where` names its origin in `ConfigError`, one line a problem."""
+    try:
+        return Config.model_validate(dict(mapping))
+    except ValidationError as error:
+        lines = dict.fromkeys(f"{where}: {_problem(detail)}" for detail in error.errors(include_url=False))
+        raise ConfigError("\n".join(lines)) from error
+
+
+def set_value(config: Config, name: str, text: str, where: str = "") -> Config:
+    """The configuration with one key changed, its value read from text as the key's type asks.
+
+    Text and choices are taken as they are, everything else as a TOML value; an optional key is
+    emptied by an empty text. `ConfigError` as `parse`, starting with `where` if given.
+    """
+    where = f"{where}: " if where else ""
+    try:
+        text.encode()
+        return _with(config, name, _value(key(name), text))
+    except UnicodeEncodeError as error:
+        raise ConfigError(f"{where}{name}: wants text in UTF-8, not {_shown(text)}") from error
+    except ConfigError as error:
+        raise ConfigError(f"{where}{error}") from error
+
+
+def value_text(config: Config, name: str) -> str:
+    """A key's value as `set_value` would read it back; empty where there is none. `ConfigError` for no such key."""
+    target = key(name)
+    value: Any = config.model_dump(exclude_none=True)
+    for part in name.split("."):
+        value = value.get(part) if isinstance(value, dict) else None
+    if value is None or target.kind is str:
+        return value or ""
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(_inline(item) for item in value)}]"
+    return _inline(value)
+
+
+def override(config: Config, assignments: Iterable[str]) -> Config:
+    """Applies `key=value` texts in order, as `--set` takes them."""
+    for assignment in assignments:
+        name, equals, text = assignment.partition("=")
+        if not equals:
+            raise ConfigError(f"--set {assignment}: wants key=value, such as train.learning_rate=3e-4")
+        config = set_value(config, name.strip(), text.strip(), "--set")
+    return config
+
+
+def dump(config: Config) -> str:
+    """The whole configuration as TOML, defaults included: `parse` gives the same configuration back."""
+    values = config.model_dump(exclude_none=True)
+    # Multi-line strings are easier to read, but TOML reads a carriage return in one as a plain newline.
+    return tomli_w.dumps(values, multiline_strings="\\r" not in repr(values))
+
+
+def save(config: Config, path: Path) -> None:
+    """Writes `dump(config)` beside `path` and renames it, so that a reader never sees half a file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        draft.write_text(dump(config), encoding="utf-8")
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _value(target: Key, text: str) -> Any:
+    if text == "" and target.optional and target.kind is not object:
+        return None
+    if target.kind is str:
+        return text
+    if target.kind is bool:
+        text = text.lower()
+    try:
+        parsed = tomllib.loads(f"value = {text}")
+    except tomllib.TOMLDecodeError:
+        parsed = {}
+    value = parsed["value"] if parsed.keys() == {"value"} else text
+    if target.kind is int and isinstance(value, float) and value.is_integer():
+        return int(value)
+    if target.kind is list and isinstance(value, str):
+        return [item.strip() for item in value.split(",") if item.strip()]
+    return value
+
+
+def _inline(value: Any) -> str:
+    return tomli_w.dumps({"value": value}).removeprefix("value = ").strip()
+
+
+def _with(config: Config, name: str, value: Any) -> Config:
+    values = config.model_dump(exclude_unset=True)
+    *sections, last = name.split(".")
+    inner = values
+    for section in sections:
+        inner = inner.setdefault(section, {})
+        if not isinstance(inner, dict):
+            raise ConfigError(f"{name}: {section} is a value, not a table")
+    inner[last] = value
+    try:
+        return Config.model_validate(values)
+    except ValidationError as error:
+        raise ConfigError(_problem(error.errors(include_url=False)[0])) from error
+
+
+def _problem(detail: Any) -> str:
+    """One of pydantic's error details as `key: what was wrong and what would be right`."""
+    name = ".".join(part for part in detail["loc"] if isinstance(part, str))
+    shown = _shown(detail["input"])
+    match detail["type"]:
+        case "extra_forbidden":
+            return f"{name}: no such key{_nearest(name)}"
+        case "model_type" | "dict_type":
+            return f"{name}: wants a table of keys, [{name}], not {shown}"
+        case "missing" if isinstance(detail["loc"][-1], str):
+            required = [k for k in KEYS if k.required and (k.name == name or k.is_in(name))]
+            return "; ".join(f"{k.name}: missing, wants {k.wants}: {k.description}" for k in required)
+    return f"{name}: wants {key(name).wants}, not {shown}"
+
+
+def _shown(value: Any) -> str:
+    shown = "true" if value is True else "false" if value is False else repr(value)
+    return shown if len(shown) <= 60 else f"{shown[:59]}…"
+
+
+def _nearest(name: str) -> str:
+    """What to say after "no such key": the one nearest by its whole name or its last part, or its section's."""
+    parts = name.split(".")
+    role = parts[1] if parts[0] == "roles" and len(parts) == 3 and parts[1] else "NAME"
+    names = [candidate.name.replace("*", role) for candidate in KEYS]
+    section, _, last = name.rpartition(".")
+    by_last = {candidate.rpartition(".")[2]: candidate for candidate in reversed(names)}
+    beside = {
+        candidate.rpartition(".")[2]: candidate for candidate in names if candidate.rpartition(".")[0] == section
+    }
+    sections = {candidate.partition(".")[0]: candidate.partition(".")[0] for candidate in names if "." in candidate}
+    everything = {candidate: candidate for candidate in names} | sections
+    # In a section that exists a key is looked for by its own name, or "train.lr" would be nearest to "train.kl".
+    tries = [(last, beside), (last, by_last)] if section and beside else [(name, everything), (last, by_last)]
+    for asked, known in tries:
+        for found in difflib.get_close_matches(asked, known, n=1, cutoff=0.7):
+            return f"; did you mean {known[found]}?"
+    return f"; {section} has {', '.join(beside)}" if section and beside else ""
+
+
+def _anchored(config: Config, folder: Path) -> Config:
+    def absolute(text: str) -> str:
+        if not text.startswith(("./", "../", "~")):
+            return text
+        return str(Path(os.path.abspath(folder / Path(text).expanduser())))
+
+    task = config.task.model_copy(update={"name": absolute(config.task.name)})
+    model = config.model.model_copy(update={"source": absolute(config.model.source)})
+    return config.model_copy(update={"task": task, "model": model})

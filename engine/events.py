@@ -17,6 +17,8 @@ class RunState(StrEnum):
     LOADING = "loading"
     RUNNING = "running"
     PAUSED = "paused"
+    STOPPED = "stopped"
+    """Ended by hand before its steps were done; can be resumed."""
     FINISHED = "finished"
     FAILED = "failed"
 
@@ -139,6 +141,8 @@ Event = (
     | Notice
 )
 
+LIVE_EVENTS = (EpisodeStarted, TurnStarted, TokensSampled, TurnFinished, EpisodeFinished, CreditAssigned)
+
 
 @dataclass
 class EventStream:
@@ -148,12 +152,16 @@ class EventStream:
     events: older ones are dropped and counted, facts never are.
     """
 
+    live: bool = True
+    """Whether live events are wanted; without them only facts, notices and changes of state arrive."""
     limit: int = 20_000
     dropped: int = 0
     _events: deque[Event] = field(default_factory=deque)
     _tokens: dict[tuple[str, int], TokensSampled] = field(default_factory=dict)
 
     def put(self, event: Event) -> None:
+        if isinstance(event, LIVE_EVENTS) and not self.live:
+            return
         if isinstance(event, TokensSampled):
             pending = self._tokens.get((event.rollout_id, event.turn))
             if pending is not None:
@@ -173,8 +181,7 @@ class EventStream:
         return events
 
     def _drop_live(self) -> None:
-        live = (EpisodeStarted, TurnStarted, TokensSampled, TurnFinished, EpisodeFinished, CreditAssigned)
-        kept = deque(event for event in self._events if not isinstance(event, live))
+        kept: deque[Event] = deque(event for event in self._events if not isinstance(event, LIVE_EVENTS))
         self.dropped += len(self._events) - len(kept)
         self._events = kept
         self._tokens.clear()

@@ -69,8 +69,8 @@ class Game(ABC, Generic[State]):
         return self.observe(state, seat)
 
 
-Bot = Callable[[Game[Any], Any, random.Random], str]
-"""A scripted player: a legal move for a position."""
+Bot = Callable[..., str]
+"""A scripted player: (game, position, rng) → a legal move."""
 
 
 def random_move(game: Game[State], state: State, rng: random.Random) -> str:

@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any, Literal
 
 from engine.arena import Arena
-from engine.games import Game, GameEpisode, random_move
+from engine.games import Bot, Game, GameEpisode, random_move
 from engine.matches import match_requests, match_score, move_probabilities, nash_conv, perfect_player
 from engine.types import EpisodeRequest, Role
 
@@ -64,7 +64,7 @@ class GameTask(Task):
         prompt = self.game.rules if self.words else self.game.prompt
         for seat in self.game.seats:
             arena.add_role(Role(seat, system_prompt=prompt))
-        bots = {"random": random_move}
+        bots: dict[str, Bot] = {"random": random_move}
         if self.game.perfect_information:
             bots["perfect"] = perfect_player(self.game)
         arena.add_episode(self.name, GameEpisode(self.game, openings=self.openings, words=self.words))

@@ -1,0 +1,178 @@
+"""How rollouts become rows of the store, and come back.
+
+Token ids, log-probabilities and versions are stored exactly (int32, float32, int32); what a task put into
+artifacts and extras is stored as JSON, so that a tuple comes back as a list and a foreign object as its `repr`.
+"""
+
+from __future__ import annotations
+
+import json
+from array import array
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, is_dataclass
+from sqlite3 import Row
+from typing import Any
+
+import numpy as np
+
+from engine.types import Completion, Credit, GenerateResult, Rollout, Sampling, StopReason, Turn
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEpisode:
+    """One episode as the store lists it; `Store.turns` has what was said."""
+
+    rollout: Rollout
+    """Without its turns."""
+    step: int
+    """The step that learnt from it, or the one after which it was played in evaluation."""
+    evaluation: bool
+    parent: str | None
+    trainable: bool
+
+
+EPISODE = (
+    "id", "step", "evaluation", "parent", "type", "trainable", "artifact", "group", "rewards", "breakdown",
+    "extras", "players", "edits", "error", "unscored",
+)  # fmt: skip
+TURN = (
+    "episode", "index", "role", "player", "trainable", "illegal", "messages", "text", "prompt_tokens", "tokens",
+    "logprobs", "versions", "stop_reason", "sampling", "credit",
+)  # fmt: skip
+CREDIT = ("advantage", "reward", "baseline", "spread", "group", "group_size", "counts")
+
+
+def insertion(table: str, columns: tuple[str, ...]) -> str:
+    names = ", ".join(f'"{column}"' for column in columns)
+    return f"INSERT INTO {table} ({names}) VALUES ({', '.join('?' * len(columns))})"
+
+
+def walk(results: Iterable[GenerateResult]) -> Iterator[tuple[GenerateResult, str | None]]:
+    """Every result and its parent's id, parents first."""
+    for result in results:
+        for node in result.walk():
+            if node is result:
+                yield node, None
+            for child in node.children:
+                yield child, node.rollout.id
+
+
+def episode_row(result: GenerateResult, parent: str | None, step: int, evaluation: bool) -> tuple[Any, ...]:
+    rollout = result.rollout
+    return (
+        rollout.id,
+        step,
+        evaluation,
+        parent,
+        rollout.episode_type,
+        result.is_trainable,
+        to_json(rollout.artifact),
+        rollout.group,
+        to_json(rollout.rewards),
+        to_json(rollout.breakdown),
+        to_json(rollout.extras),
+        to_json(rollout.players),
+        to_json(rollout.edits),
+        None if rollout.error is None else to_text(rollout.error),
+        rollout.unscored,
+    )
+
+
+def episode(row: Row) -> StoredEpisode:
+    rollout = Rollout(
+        id=row["id"],
+        episode_type=row["type"],
+        artifact=json.loads(row["artifact"]),
+        group=row["group"],
+        rewards=json.loads(row["rewards"]),
+        breakdown=json.loads(row["breakdown"]),
+        extras=json.loads(row["extras"]),
+        players=json.loads(row["players"]),
+        edits=json.loads(row["edits"]),
+        error=None if row["error"] is None else from_text(row["error"]),
+        unscored=row["unscored"],
+    )
+    return StoredEpisode(rollout, row["step"], bool(row["evaluation"]), row["parent"], bool(row["trainable"]))
+
+
+def turn_row(rollout_id: str, turn: Turn) -> tuple[Any, ...]:
+    completion, sampling, credit = turn.completion, turn.completion.sampling, turn.credit
+    return (
+        rollout_id,
+        turn.index,
+        turn.role,
+        completion.player,
+        turn.trainable,
+        turn.illegal,
+        to_json(turn.messages),
+        to_text(completion.text),
+        array("i", completion.prompt_tokens).tobytes(),
+        array("i", completion.tokens).tobytes(),
+        array("f", completion.logprobs).tobytes(),
+        _repeated(completion.versions),
+        completion.stop_reason.value,
+        f"[{sampling.temperature}, {sampling.max_tokens}, {sampling.top_p}, {sampling.top_k}, {sampling.min_p}]",
+        None if credit is None else to_json({name: getattr(credit, name) for name in CREDIT}),
+    )
+
+
+def turn(row: Row) -> Turn:
+    tokens = _numbers("i", row["tokens"])
+    versions = _numbers("i", row["versions"])
+    completion = Completion(
+        text=from_text(row["text"]),
+        prompt_tokens=_numbers("i", row["prompt_tokens"]),
+        tokens=tokens,
+        logprobs=_numbers("f", row["logprobs"]),
+        versions=versions * len(tokens) if len(versions) == 1 else versions,
+        stop_reason=StopReason(row["stop_reason"]),
+        player=row["player"],
+        sampling=Sampling(*json.loads(row["sampling"])),
+    )
+    return Turn(
+        role=row["role"],
+        index=row["index"],
+        messages=json.loads(row["messages"]),
+        completion=completion,
+        trainable=bool(row["trainable"]),
+        illegal=bool(row["illegal"]),
+        credit=None if row["credit"] is None else Credit(**json.loads(row["credit"])),
+    )
+
+
+def to_json(value: Any) -> str:
+    """JSON in ASCII, lone surrogates escaped; NaN and infinities as Python writes them."""
+    return json.dumps(value, default=_foreign)
+
+
+def to_text(text: str) -> str | bytes:
+    """Text for SQLite. What isn't valid Unicode (a lone surrogate) goes in as bytes, and comes back the same."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode(errors="surrogatepass")
+    return text
+
+
+def from_text(stored: str | bytes) -> str:
+    return stored.decode(errors="surrogatepass") if isinstance(stored, bytes) else stored
+
+
+def _foreign(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, set | frozenset):
+        return sorted(value, key=repr)
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    return repr(value)
+
+
+def _repeated(versions: list[int]) -> bytes:
+    """Nearly always every token is of one version: then it is stored once."""
+    constant = len(versions) > 1 and versions.count(versions[0]) == len(versions)
+    return array("i", versions[:1] if constant else versions).tobytes()
+
+
+def _numbers(kind: str, blob: bytes) -> list[Any]:
+    return array(kind, blob).tolist()

@@ -1,0 +1,530 @@
+"""A run: configure it, drive it, steer it, watch it, keep it.
+
+What the app, the command line and a test drive. Its folder is the truth: configuration, a database of all that
+happened, and checkpoints. A step is played, credited, learnt from, stored, and only then announced; killed at any
+moment, a run resumes from its last checkpoint and drops from its record what came after.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import resource
+import sys
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from engine import config as configuration
+from engine import store as storage
+from engine.arena import Arena
+from engine.config import Config
+from engine.credit import ConstantCredit, CreditAssigner, GRPOCredit, RAECredit
+from engine.events import (
+    CheckpointSaved,
+    CreditAssigned,
+    EditApplied,
+    EvaluationFinished,
+    Event,
+    EventStream,
+    Notice,
+    RunState,
+    StateChanged,
+    StepFinished,
+)
+from engine.progress import Evaluations, Totals, step_metrics
+from engine.rollouts import RolloutSource, split_stale
+from engine.store import Store
+from engine.task import Task, load_task
+from engine.types import GenerateResult, Role
+
+if TYPE_CHECKING:
+    from engine.training.trainer import LocalTrainer
+
+FAILURES_IN_A_ROW = 10
+"""So many failed episodes with none between that worked stop the run."""
+
+CHANGEABLE = ("train.", "roles.", "eval.", "checkpoint.", "run.steps", "run.episodes_per_step", "credit.discount")
+"""What `Run.set` may change while the run goes on."""
+
+
+class RunError(Exception):
+    """A run that can't be made, opened, steered or continued: says why, and what would help."""
+
+
+@dataclass(slots=True)
+class Status:
+    """A glance at a run."""
+
+    state: RunState
+    step: int
+    steps: int
+    version: int
+    tokens_generated: int
+    tokens_trained: int
+    generation_rate: float
+    """Tokens a second while playing, in the last step."""
+    training_rate: float
+    """Tokens a second while learning, prompts included, in the last step."""
+    memory: int
+    """Most bytes this process has held."""
+    stale: int
+    queued: int
+    """Rollouts waiting for the learner."""
+    illegal: int
+    failed: int
+    skipped: int
+    """Steps without an update."""
+    seconds: float
+    """Time spent running, pauses left out, over all sittings."""
+    live: int
+    """Episodes in play."""
+
+
+class Run:
+    """Made by `create` or `open`; then `await start()`. Everything here is called on one event loop."""
+
+    def __init__(self, folder: Path, config: Config, store: Store, task: Task) -> None:
+        self.folder, self.name = folder, folder.name
+        self.config = config
+        self.state = RunState.LOADING
+        self.reason = ""
+        self.step = 0
+        self.totals = Totals()
+        self.evaluations = Evaluations(config.eval.metric, config.eval.goal)
+        self.checkpoint_path: Path | None = None
+        self._store, self._task = store, task
+        self._arena = _arena(config, task)
+        self._arena.on_labelled = self._keep_evaluation
+        self._evaluated: list[GenerateResult] = []
+        self._edits = 0
+        self._failed_in_a_row = 0
+        self._streams: list[EventStream] = []
+        self._trainer: LocalTrainer | None = None
+        self._source: RolloutSource | None = None
+        self._main: asyncio.Task[None] | None = None
+        self._ended = asyncio.Event()
+        self._going = asyncio.Event()
+        self._going.set()
+        self._learning = asyncio.Lock()
+        self._stopping = False
+        self._fault: BaseException | None = None
+        self._rates = (0.0, 0.0)
+        self._clock: float | None = None
+
+    # Making and opening
+
+    @classmethod
+    def create(cls, config: Config, runs_dir: Path, name: str | None = None) -> Run:
+        """A new run in a folder of its own, named after its task if not by `name`.
+
+        Raises `RunError` if the folder exists or can't be written, `TaskError` or `RunError` if the task and the
+        configuration don't fit.
+        """
+        task = load_task(config.task.name, config.task.options)
+        _arena(config, task)  # a configuration that doesn't fit the task leaves no folder behind
+        folder = _new_folder(runs_dir, name, config)
+        try:
+            (folder / "config.toml").write_text(configuration.dump(config))
+            return cls(folder, config, Store.create(folder), task)
+        except OSError as error:
+            raise RunError(f"cannot write the run's folder {folder}: {error.strerror or error}") from error
+
+    @classmethod
+    def open(cls, folder: Path) -> Run:
+        """A run that was stopped or killed, to go on with. Raises `RunError` or `StoreError`."""
+        if not folder.is_dir():
+            raise RunError(f"no run at {folder}; `selfplay-tui runs` lists those there are")
+        store = Store.open(folder)
+        config = configuration.load(folder / "config.toml")
+        run = cls(folder, config, store, load_task(config.task.name, config.task.options))
+        for edit in store.edits():
+            run._edits = edit.number
+            run._apply(edit.target, edit.after, edit.number)
+        return run
+
+    # Watching
+
+    @property
+    def roles(self) -> dict[str, Role]:
+        """The roles as they are in force now."""
+        return dict(self._arena.roles)
+
+    def watch(self, *, live: bool = True) -> EventStream:
+        """A stream of events from now on; without `live` only facts, which costs nothing while playing."""
+        stream = EventStream(live=live)
+        self._streams.append(stream)
+        self._listen()
+        return stream
+
+    def unwatch(self, stream: EventStream) -> None:
+        self._streams.remove(stream)
+        self._listen()
+
+    def decode(self, tokens: list[int]) -> str:
+        """Tokens of an event as text."""
+        return self._trainer.tokenizer.decode(tokens) if self._trainer else ""
+
+    def status(self) -> Status:
+        generation, training = self._rates
+        return Status(
+            state=self.state,
+            step=self.step,
+            steps=self.config.run.steps,
+            version=self._trainer.learner.version if self._trainer else 0,
+            tokens_generated=self.totals.tokens_generated,
+            tokens_trained=self.totals.tokens_trained,
+            generation_rate=generation,
+            training_rate=training,
+            memory=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024),
+            stale=self.totals.stale,
+            queued=self._source.queued if self._source else 0,
+            illegal=self.totals.illegal,
+            failed=self.totals.failed,
+            skipped=self.totals.skipped,
+            seconds=self.totals.seconds + (time.monotonic() - self._clock if self._clock is not None else 0.0),
+            live=self._arena.live,
+        )
+
+    # Steering
+
+    async def start(self) -> None:
+        """Load, play and learn until the steps are done, the run is stopped, or it fails; `state` tells which."""
+        if self._main is not None:
+            raise RunError(f"run {self.name} was started already")
+        self._main = asyncio.create_task(self._run())
+        try:
+            await asyncio.shield(self._main)
+        except asyncio.CancelledError:
+            await self.stop()
+            raise
+
+    def pause(self) -> None:
+        """Hold everything within one tick of the device."""
+        if self.state is RunState.RUNNING:
+            self._going.clear()
+            self._stop_clock()
+            if self._trainer:
+                self._trainer.device.pause()
+            self._become(RunState.PAUSED)
+
+    def resume(self) -> None:
+        """Go on exactly where `pause` held."""
+        if self.state is RunState.PAUSED:
+            self._become(RunState.RUNNING)
+            self._clock = time.monotonic()
+            if self._trainer:
+                self._trainer.device.resume()
+            self._going.set()
+
+    async def stop(self) -> None:
+        """End now, keeping the last finished step. A step being learnt is finished first."""
+        if self._main is None or self._main.done():
+            self._store.close()
+            return
+        self._stopping = True
+        self.resume()
+        async with self._learning:
+            self._main.cancel()
+        await self._ended.wait()
+
+    async def checkpoint(self) -> Path:
+        """Keep the last finished step for good; returns its folder."""
+        async with self._learning:
+            return await self._save("manual")
+
+    async def edit_role(self, role: str, prompt: str) -> int:
+        """Give a role another prompt, from the next episode on; returns the edit's number."""
+        if role not in self._arena.roles:
+            raise RunError(f"no role {role!r}; this run has: {', '.join(self._arena.roles)}")
+        return self._edit(f"role {role}", self._arena.roles[role].system_prompt, prompt)
+
+    async def set(self, key: str, value: str) -> int:
+        """Change a key of the configuration, from the next episode or step on; returns the edit's number."""
+        if not key.startswith(CHANGEABLE):
+            raise RunError(f"{key} cannot change while a run goes on; these can: {', '.join(CHANGEABLE)}")
+        before = configuration.value_text(self.config, key)
+        configuration.set_value(self.config, key, value)
+        return self._edit(key, before, value)
+
+    def _edit(self, target: str, before: str, after: str) -> int:
+        self._edits += 1
+        edit = EditApplied(self._edits, self.step, target, before, after)
+        self._store.record_edit(edit)
+        self._apply(target, after, edit.number)
+        self._emit(edit)
+        return edit.number
+
+    def _apply(self, target: str, value: str, number: int) -> None:
+        if target.startswith("role "):
+            role = target.removeprefix("role ")
+            self._arena.add_role(replace(self._arena.roles[role], system_prompt=value))
+            self._arena.edits[role] = number
+            return
+        self.config = configuration.set_value(self.config, target, value)
+        if target.startswith("roles."):
+            _configure_roles(self.config, self._arena)
+            self._arena.edits[target.split(".")[1]] = number
+        self._arena.credit.discount = self.config.credit.discount
+        if self._trainer:
+            self._trainer.reconfigure(self.config.train)
+
+    # The main loop
+
+    async def _run(self) -> None:
+        try:
+            await self._prepare()
+            await self._train()
+            await self._save("final")
+            self._become(RunState.FINISHED)
+        except asyncio.CancelledError:
+            if self._fault is not None:
+                self._fail(self._fault)
+            else:
+                with contextlib.suppress(storage.StoreError):
+                    await self._save("auto")
+                self._become(RunState.STOPPED)
+        except Exception as error:
+            self._fail(error)
+        finally:
+            self._stop_clock()
+            if self._source:
+                await self._source.close()
+            if self._trainer:
+                await self._trainer.close()
+            with contextlib.suppress(storage.StoreError):
+                self._store.record_state(self.state.value, self.reason)
+            self._store.close()
+            self._ended.set()
+
+    async def _prepare(self) -> None:
+        from engine.training.trainer import LocalTrainer
+
+        self._trainer = await LocalTrainer.open(self.config, on_error=self._engine_failed)
+        self._arena.connect(self._trainer.client)
+        await self._restore()
+        self._source = RolloutSource(
+            self._arena,
+            lambda: self._task.requests(self._arena, self.config.run.episodes_per_step),
+            ahead=self.config.run.max_staleness,
+        )
+        self._become(RunState.RUNNING)
+        self._clock = time.monotonic()
+        if not self._going.is_set():
+            self._trainer.device.pause()
+
+    async def _train(self) -> None:
+        if not self.evaluations.latest:
+            await self._evaluate()
+            await self._save("auto")
+        while self.step < self.config.run.steps:
+            await self._going.wait()
+            await self._step()
+            last = self.step >= self.config.run.steps
+            every = self.config.eval.every
+            best = await self._evaluate() if last or (every and self.step % every == 0) else False
+            if best or self.step % self.config.checkpoint.every == 0:
+                await self._save("best" if best else "auto")
+
+    async def _step(self) -> None:
+        assert self._trainer is not None
+        assert self._source is not None
+        began = time.monotonic()
+        results = await self._source.take()
+        played = time.monotonic()
+        self._guard_failures(results)
+        async with self._learning:
+            records, stale = split_stale(
+                self._arena.records(results), self._trainer.learner.version, self.config.run.max_staleness
+            )
+            self._emit(CreditAssigned(self.step + 1, results))
+            metrics = await self._trainer.train(records)
+            learnt = time.monotonic()
+            metrics |= step_metrics(results, records, stale, played - began, learnt - played)
+            self.step += 1
+            self.totals.add_step(metrics)
+            self._rates = (metrics["generation_rate"], metrics["training_rate"])
+            skipped = "" if not metrics.get("skipped") else "no turn had an advantage"
+            self._store.record_step(
+                self.step, self._trainer.learner.version, learnt - began, metrics, results, skipped=skipped
+            )
+        self._emit(StepFinished(self.step, metrics, skipped))
+
+    async def _evaluate(self) -> bool:
+        """Measure the policy; returns whether it is the best so far."""
+        await self._going.wait()
+        self._evaluated = []
+        metrics = await self._task.evaluate(self._arena, self.config.eval.episodes, f"eval-{self.step}")
+        if self.config.eval.metric and self.config.eval.metric not in metrics:
+            raise RunError(
+                f"eval.metric is {self.config.eval.metric!r}, which this task does not measure; "
+                f"it measures: {', '.join(metrics)}"
+            )
+        best = self.evaluations.add(self.step, metrics)
+        self.totals.add_evaluation(self._evaluated)
+        self._guard_failures(self._evaluated)
+        event = EvaluationFinished(self.step, metrics, best)
+        self._store.record_evaluation(event, self._evaluated)
+        self._emit(event)
+        return best
+
+    def _keep_evaluation(self, results: list[GenerateResult]) -> None:
+        self._evaluated += results
+
+    def _guard_failures(self, results: list[GenerateResult]) -> None:
+        for node in (node for result in results for node in result.walk()):
+            self._failed_in_a_row = self._failed_in_a_row + 1 if node.rollout.error else 0
+            if self._failed_in_a_row >= FAILURES_IN_A_ROW:
+                raise RunError(
+                    f"{FAILURES_IN_A_ROW} episodes in a row failed; the last, {node.rollout.id}, with "
+                    f"{node.rollout.error}. The last finished step is kept: mend the task, then resume"
+                )
+
+    # Keeping
+
+    @property
+    def _checkpoints(self) -> Path:
+        return self.folder / "checkpoints"
+
+    async def _save(self, reason: str) -> Path:
+        """Keep the step just finished, once; a further reason to keep it is added to what is there."""
+        from engine.training import checkpoint
+
+        if self._trainer is None:
+            raise RunError("the run is still loading: there is nothing to save yet")
+        path = checkpoint.folder(self._checkpoints, self.step)
+        try:
+            if path.exists():
+                checkpoint.mark(path, reason)
+            else:
+                path = await self._trainer.save(self._checkpoints, self.step, self._snapshot(), reason)
+            if reason == "best":
+                checkpoint.unmark_others(path, "best")
+            checkpoint.prune(self._checkpoints, self.config.checkpoint.keep)
+        except OSError as error:
+            raise RunError(f"cannot save a checkpoint in {self._checkpoints}: {error.strerror or error}") from error
+        self.checkpoint_path = path
+        saved = CheckpointSaved(self.step, str(path), reason)
+        self._store.record_checkpoint(saved)
+        self._emit(saved)
+        return path
+
+    def _snapshot(self) -> dict[str, Any]:
+        assert self._source is not None
+        return {
+            "step": self.step,
+            "played": self._source.consumed,
+            "credit": self._arena.credit.state(),
+            "stores": {name: store.state() for name, store in self._arena.stores.items()},
+            "totals": self.totals.state(),
+            "evaluations": self.evaluations.state(),
+        }
+
+    async def _restore(self) -> None:
+        """Go back to the newest good checkpoint, if there is any, and forget what came after it."""
+        from engine.training import checkpoint
+
+        assert self._trainer is not None
+        found, refused = checkpoint.latest(self._checkpoints)
+        for problem in refused:
+            self._notice(f"{problem}; the one before it is used", "warning")
+        if found is None:
+            self._store.rewind(-1)
+            return
+        await self._trainer.restore(found)
+        state = found.state
+        self.step, self._arena.played = state["step"], state["played"]
+        self._arena.credit.load_state(state["credit"])
+        for name, kept in state["stores"].items():
+            self._arena.stores[name].load_state(kept)
+        self.totals.load_state(state["totals"])
+        self.evaluations.load_state(state["evaluations"])
+        self.checkpoint_path = found.path
+        self._store.rewind(self.step)
+
+    # Telling
+
+    def _listen(self) -> None:
+        self._arena.on_event = self._emit if any(stream.live for stream in self._streams) else None
+
+    def _emit(self, event: Event) -> None:
+        for stream in self._streams:
+            stream.put(event)
+
+    def _notice(self, text: str, severity: str) -> None:
+        notice = Notice(text, severity)
+        self._store.record_notice(self.step, notice)
+        self._emit(notice)
+
+    def _become(self, state: RunState, reason: str = "") -> None:
+        self.state, self.reason = state, reason
+        self._emit(StateChanged(state, reason))
+
+    def _fail(self, error: BaseException) -> None:
+        self._become(RunState.FAILED, f"{error}" or type(error).__name__)
+
+    def _engine_failed(self, error: BaseException) -> None:
+        """The device thread died: whatever the main loop waits for will never come."""
+        self._fault = error
+        if self._main is not None:
+            self._main.cancel()
+
+    def _stop_clock(self) -> None:
+        if self._clock is not None:
+            self.totals.seconds += time.monotonic() - self._clock
+            self._clock = None
+
+
+def _arena(config: Config, task: Task) -> Arena:
+    arena = Arena(credit=_credit(config), batch_size=config.run.episodes_per_step, seed=config.run.seed)
+    task.setup(arena)
+    _configure_roles(config, arena)
+    return arena
+
+
+def _configure_roles(config: Config, arena: Arena) -> None:
+    """Put what the configuration says of roles over what the task says."""
+    for name, role in config.roles.items():
+        if name not in arena.roles:
+            raise RunError(
+                f"[roles.{name}]: task {config.task.name!r} has no such role; it has: {', '.join(arena.roles)}"
+            )
+        changes = role.model_dump(exclude_none=True)
+        if "prompt" in changes:
+            changes["system_prompt"] = changes.pop("prompt")
+        arena.add_role(replace(arena.roles[name], **changes))
+
+
+def _credit(config: Config) -> CreditAssigner:
+    credit = config.credit
+    match credit.kind:
+        case "rae":
+            return RAECredit(credit.decay, credit.discount)
+        case "grpo":
+            return GRPOCredit(credit.normalise, credit.discount)
+        case "constant":
+            return ConstantCredit(credit.discount)
+
+
+def _new_folder(runs_dir: Path, name: str | None, config: Config) -> Path:
+    """Make the run's folder: `name`, or the task's name with the first number that is free."""
+    try:
+        runs_dir.mkdir(parents=True, exist_ok=True)
+        if name is not None:
+            if name in ("", ".", "..") or Path(name).name != name:
+                raise RunError(f"a run's name is a folder's name, without separators: not {name!r}")
+            (runs_dir / name).mkdir()
+            return runs_dir / name
+        stem = Path(config.task.name.partition(":")[0]).stem
+        for number in range(1, 1_000_000):
+            with contextlib.suppress(FileExistsError):
+                (runs_dir / f"{stem}-{number}").mkdir()
+                return runs_dir / f"{stem}-{number}"
+        raise RunError(f"{runs_dir} holds a million runs of {stem}: name this one with --name")
+    except FileExistsError:
+        raise RunError(
+            f"there is a run {name!r} in {runs_dir} already: resume it, or choose another name"
+        ) from None
+    except OSError as error:
+        raise RunError(f"cannot make a folder in {runs_dir}: {error.strerror or error}") from error

@@ -1,0 +1,344 @@
+"""A run's record on disk: one SQLite file that everything shown can be rebuilt from.
+
+A step is one transaction: a reader sees all of it or none, and `kill -9` at any moment loses at most the step in
+flight. (A power cut may take the last few: the write-ahead log is not forced to disk at each commit, which would
+cost a step tens of milliseconds.) One process writes to a run at a time, any number read.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import version as installed_version
+from pathlib import Path
+from typing import IO
+from urllib.parse import quote
+
+from engine import rows
+from engine.events import (
+    CheckpointSaved,
+    EditApplied,
+    EvaluationFinished,
+    Event,
+    Notice,
+    RunState,
+    StateChanged,
+    StepFinished,
+)
+from engine.rows import StoredEpisode
+from engine.types import EngineError, GenerateResult, Turn
+
+FORMAT = "1"
+"""Changes whenever a run written before could not be read as it is."""
+
+FILE = "run.sqlite"
+LOCK = "run.lock"
+
+SCHEMA = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE steps (step INTEGER PRIMARY KEY, version INTEGER, seconds REAL, metrics TEXT, skipped TEXT);
+CREATE TABLE evaluations (step INTEGER PRIMARY KEY, metrics TEXT, is_best INTEGER);
+CREATE TABLE edits (number INTEGER PRIMARY KEY, step INTEGER, target TEXT, before TEXT, after TEXT);
+CREATE TABLE checkpoints (step INTEGER, path TEXT, reason TEXT);
+CREATE TABLE notices (step INTEGER, text TEXT, severity TEXT);
+CREATE TABLE episodes (
+    id TEXT PRIMARY KEY, step INTEGER, evaluation INTEGER, parent TEXT, type TEXT, trainable INTEGER, artifact TEXT,
+    "group" TEXT, rewards TEXT, breakdown TEXT, extras TEXT, players TEXT, edits TEXT, error TEXT, unscored TEXT
+);
+CREATE INDEX episodes_by_step ON episodes (step);
+CREATE TABLE turns (
+    episode TEXT, "index" INTEGER, role TEXT, player TEXT, trainable INTEGER, illegal INTEGER, messages TEXT,
+    text TEXT, prompt_tokens BLOB, tokens BLOB, logprobs BLOB, versions BLOB, stop_reason TEXT, sampling TEXT,
+    credit TEXT, PRIMARY KEY (episode, "index")
+);
+"""
+
+
+class StoreError(EngineError):
+    """A run's record can't be made, opened, written or read: names the folder and what was wrong with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepRecord:
+    """What is known of one step."""
+
+    step: int
+    version: int
+    """The policy version it published."""
+    seconds: float
+    """How long it took to play and to learn."""
+    metrics: dict[str, float]
+    skipped: str = ""
+    """Why nothing was learnt, where nothing was."""
+
+
+class Store:
+    """The record of the run in `folder`. Belongs to the thread that opened it."""
+
+    def __init__(self, folder: Path, connection: sqlite3.Connection, lock: IO[str] | None) -> None:
+        self.folder = folder
+        self._connection = connection
+        self._lock = lock
+
+    @classmethod
+    def create(cls, folder: Path) -> Store:
+        """A new record, in a folder that is made if need be. `StoreError` if it holds one already."""
+        if (folder / FILE).exists():
+            raise StoreError(f"{folder}: there is a run in this folder already")
+        with _explained(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            lock = _locked(folder)
+            store = cls(folder, _connected(folder, "rwc"), lock)
+            store._connection.execute("PRAGMA journal_mode = WAL")
+        made = (("format", FORMAT), ("engine", installed_version("selfplay-tui")), ("created", str(time.time())))
+        with store._transaction() as connection:
+            for statement in SCHEMA.split(";"):
+                connection.execute(statement)
+            connection.executemany("INSERT INTO meta VALUES (?, ?)", made)
+        return store
+
+    @classmethod
+    def open(cls, folder: Path, *, read_only: bool = False) -> Store:
+        """An existing record. `StoreError` if there is none, it is damaged, of another format, or in use."""
+        if not (folder / FILE).is_file():
+            raise StoreError(f"{folder}: not a run: no {FILE} in it")
+        with _explained(folder):
+            lock = None if read_only else _locked(folder)
+            store = cls(folder, _connected(folder, "ro" if read_only else "rw"), lock)
+        try:
+            complete = store._read("SELECT 1 FROM sqlite_master WHERE name = 'meta'")
+            found = store.meta("format") if complete else None
+            if found != FORMAT:
+                made = f"in run format {found}, this version reads format {FORMAT}" if found else "incomplete"
+                raise StoreError(f"{folder}: the record {FILE} is {made}")
+        except StoreError:
+            store.close()
+            raise
+        return store
+
+    def close(self) -> None:
+        """Ends this store; another process may then write to the run. Closing twice is fine."""
+        self._connection.close()
+        if self._lock is not None:
+            self._lock.close()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def record_step(
+        self,
+        step: int,
+        version: int,
+        seconds: float,
+        metrics: dict[str, float],
+        results: list[GenerateResult],
+        skipped: str = "",
+    ) -> None:
+        """One step and the episodes it learnt from, credit included, in one transaction."""
+        with self._transaction() as connection:
+            row = (step, version, seconds, rows.to_json(metrics), skipped)
+            connection.execute("INSERT INTO steps VALUES (?, ?, ?, ?, ?)", row)
+            _insert_episodes(connection, results, step, evaluation=False)
+
+    def record_evaluation(self, event: EvaluationFinished, results: list[GenerateResult]) -> None:
+        """An evaluation and its episodes. A second one after the same step takes the first one's place."""
+        with self._transaction() as connection:
+            _delete_episodes(connection, "step = ? AND evaluation", event.step)
+            row = (event.step, rows.to_json(event.metrics), event.is_best)
+            connection.execute("INSERT OR REPLACE INTO evaluations VALUES (?, ?, ?)", row)
+            _insert_episodes(connection, results, event.step, evaluation=True)
+
+    def record_edit(self, event: EditApplied) -> None:
+        texts = (rows.to_text(event.target), rows.to_text(event.before), rows.to_text(event.after))
+        with self._transaction() as connection:
+            connection.execute("INSERT INTO edits VALUES (?, ?, ?, ?, ?)", (event.number, event.step, *texts))
+
+    def record_checkpoint(self, event: CheckpointSaved) -> None:
+        with self._transaction() as connection:
+            row = (event.step, event.path, event.reason)
+            connection.execute("INSERT INTO checkpoints VALUES (?, ?, ?)", row)
+
+    def record_notice(self, step: int, event: Notice) -> None:
+        with self._transaction() as connection:
+            row = (step, rows.to_text(event.text), event.severity)
+            connection.execute("INSERT INTO notices VALUES (?, ?, ?)", row)
+
+    def record_state(self, state: RunState | str, reason: str = "") -> None:
+        """The run's state and its reason, so that a list of runs can tell how each ended."""
+        with self._transaction() as connection:
+            values = (("state", RunState(state).value), ("reason", rows.to_text(reason)))
+            connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", values)
+
+    def rewind(self, step: int) -> None:
+        """Forgets what came after `step`: a run that was killed goes on from its last checkpoint."""
+        with self._transaction() as connection:
+            _delete_episodes(connection, "step > ?", step)
+            for table in ("steps", "evaluations", "edits", "checkpoints", "notices"):
+                connection.execute(f"DELETE FROM {table} WHERE step > ?", (step,))
+
+    def steps(self) -> list[StepRecord]:
+        return [_step(row) for row in self._read("SELECT * FROM steps ORDER BY step")]
+
+    def last_step(self) -> StepRecord | None:
+        found = self._read("SELECT * FROM steps ORDER BY step DESC LIMIT 1")
+        return _step(found[0]) if found else None
+
+    def evaluations(self) -> list[EvaluationFinished]:
+        found = self._read("SELECT * FROM evaluations ORDER BY step")
+        return [EvaluationFinished(row["step"], json.loads(row["metrics"]), bool(row["is_best"])) for row in found]
+
+    def edits(self) -> list[EditApplied]:
+        found = self._read("SELECT number, step, target, before, after FROM edits ORDER BY number")
+        return [
+            EditApplied(number, step, *(rows.from_text(text) for text in texts)) for number, step, *texts in found
+        ]
+
+    def checkpoints(self) -> list[CheckpointSaved]:
+        found = self._read("SELECT step, path, reason FROM checkpoints ORDER BY rowid")
+        return [CheckpointSaved(*row) for row in found]
+
+    def notices(self) -> list[tuple[int, Notice]]:
+        """What was noted, each with the step after which it was."""
+        found = self._read("SELECT step, text, severity FROM notices ORDER BY rowid")
+        return [(step, Notice(rows.from_text(text), severity)) for step, text, severity in found]
+
+    def state(self) -> StateChanged | None:
+        """The state last recorded. A run that was killed still says it is running."""
+        state = self.meta("state")
+        return None if state is None else StateChanged(RunState(state), self.meta("reason") or "")
+
+    def seconds(self) -> float:
+        """How long all steps together took."""
+        return self._read("SELECT total(seconds) AS seconds FROM steps")[0]["seconds"]
+
+    def history(self) -> list[Event]:
+        """The facts so far, as a watcher would have heard them."""
+        told: list[tuple[int, Event]] = [(s.step, StepFinished(s.step, s.metrics, s.skipped)) for s in self.steps()]
+        told += [(event.step, event) for event in self.evaluations()]
+        told += [(event.step, event) for event in self.checkpoints()]
+        told += [(event.step, event) for event in self.edits()]
+        told += self.notices()
+        return [event for _, event in sorted(told, key=lambda entry: entry[0])]
+
+    def episodes(
+        self, *, step: int | None = None, evaluation: bool | None = None, parent: str | None = None
+    ) -> list[StoredEpisode]:
+        """Episodes without their turns, in the order they were recorded; those asked for, or all."""
+        wanted = {"step": step, "evaluation": evaluation, "parent": parent}
+        asked = {column: value for column, value in wanted.items() if value is not None}
+        condition = " AND ".join(f"{column} = ?" for column in asked) or "1"
+        query = f"SELECT * FROM episodes WHERE {condition} ORDER BY rowid"
+        return [rows.episode(row) for row in self._read(query, *asked.values())]
+
+    def turns(self, rollout_id: str) -> list[Turn]:
+        """What was said in one episode: prompts, exact tokens, log-probabilities, credit."""
+        query = 'SELECT * FROM turns WHERE episode = ? ORDER BY "index"'
+        return [rows.turn(row) for row in self._read(query, rollout_id)]
+
+    def meta(self, key: str) -> str | None:
+        """`"format"`, `"engine"` (the version that made the run), `"created"` (seconds since 1970), …"""
+        found = self._read("SELECT value FROM meta WHERE key = ?", key)
+        return rows.from_text(found[0]["value"]) if found else None
+
+    def _read(self, query: str, *values: object) -> list[sqlite3.Row]:
+        with _explained(self.folder):
+            return self._connection.execute(query, values).fetchall()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with _explained(self.folder):
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._connection
+                self._connection.execute("COMMIT")
+            finally:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+
+
+def in_use(folder: Path) -> bool:
+    """Whether some process is writing to the run at this moment."""
+    try:
+        with open(folder / LOCK) as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
+
+
+def _locked(folder: Path) -> IO[str]:
+    """The run's lock, held until it is closed or the process ends in whatever way."""
+    lock = open(folder / LOCK, "a+")  # noqa: SIM115 (held for as long as the store is)
+    for _ in range(5):
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(0.01)  # `in_use` holds it for an instant
+            continue
+        lock.truncate(0)
+        lock.write(f"{os.getpid()}\n")
+        lock.flush()
+        return lock
+    lock.seek(0)
+    holder = lock.read().strip()
+    lock.close()
+    raise StoreError(f"{folder}: process {holder} is running this run")
+
+
+def _connected(folder: Path, mode: str) -> sqlite3.Connection:
+    address = f"file:{quote(str((folder / FILE).absolute()))}?mode={mode}"
+    connection = sqlite3.connect(address, uri=True, isolation_level=None)
+    connection.row_factory = sqlite3.Row
+    connection.execute("PRAGMA synchronous = NORMAL")
+    return connection
+
+
+@contextmanager
+def _explained(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        full = "disk is full" in str(error)
+        hint = (
+            "make room there; what was recorded before is safe" if full else "is the folder readable and writable?"
+        )
+        raise StoreError(f"{folder}: {error}; {hint}") from error
+    except sqlite3.IntegrityError as error:
+        raise StoreError(f"{folder}: recorded twice: {error}") from error
+    except sqlite3.ProgrammingError:
+        raise
+    except sqlite3.DatabaseError as error:
+        raise StoreError(f"{folder}: the record {FILE} is damaged: {error}") from error
+    except OSError as error:
+        raise StoreError(f"{folder}: {error.strerror or error}") from error
+
+
+def _step(row: sqlite3.Row) -> StepRecord:
+    return StepRecord(row["step"], row["version"], row["seconds"], json.loads(row["metrics"]), row["skipped"])
+
+
+def _insert_episodes(
+    connection: sqlite3.Connection, results: Iterable[GenerateResult], step: int, *, evaluation: bool
+) -> None:
+    nodes = list(rows.walk(results))
+    episodes = [rows.episode_row(result, parent, step, evaluation) for result, parent in nodes]
+    turns = [rows.turn_row(result.rollout.id, turn) for result, _ in nodes for turn in result.rollout.turns]
+    connection.executemany(rows.insertion("episodes", rows.EPISODE), episodes)
+    connection.executemany(rows.insertion("turns", rows.TURN), turns)
+
+
+def _delete_episodes(connection: sqlite3.Connection, condition: str, step: int) -> None:
+    doomed = f"SELECT id FROM episodes WHERE {condition}"
+    connection.execute(f"DELETE FROM turns WHERE episode IN ({doomed})", (step,))
+    connection.execute(f"DELETE FROM episodes WHERE {condition}", (step,))

@@ -1,0 +1,79 @@
+"""A line on every run in a folder of runs. A damaged run is listed with its problem, never raised."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from engine.config import Config, ConfigError, load
+from engine.events import RunState
+from engine.store import FILE, Store, StoreError, in_use
+
+CONFIG = "config.toml"
+
+
+@dataclass(slots=True)
+class RunSummary:
+    name: str
+    folder: Path
+    config: Config | None = None
+    created: float = 0.0
+    """Seconds since 1970, as all times here."""
+    updated: float = 0.0
+    state: str = ""
+    """`"running"` while some process runs it, how it ended, or `"interrupted"` if it ended without a word."""
+    reason: str = ""
+    step: int = 0
+    version: int = 0
+    seconds: float = 0.0
+    first: dict[str, float] = field(default_factory=dict)
+    """The first evaluation's metrics; empty while there is none."""
+    last: dict[str, float] = field(default_factory=dict)
+    best: dict[str, float] = field(default_factory=dict)
+    problem: str = ""
+    """Why the run can't be opened, in a sentence."""
+
+
+def summaries(runs_dir: Path) -> list[RunSummary]:
+    """Every run in `runs_dir`, the latest used first. No such folder is no runs."""
+    if not runs_dir.is_dir():
+        return []
+    folders = [folder for folder in runs_dir.iterdir() if folder.is_dir() and not folder.name.startswith(".")]
+    return sorted(map(summary, folders), key=lambda run: (-run.updated, run.name))
+
+
+def summary(folder: Path) -> RunSummary:
+    """One run in brief."""
+    run = RunSummary(folder.name, folder)
+    try:
+        files = [folder, *folder.glob(f"{FILE}*")]
+        run.updated = max(file.stat().st_mtime for file in files)
+        with Store.open(folder, read_only=True) as store:
+            _fill(run, store)
+        run.config = load(folder / CONFIG)
+    except (StoreError, ConfigError) as error:
+        run.problem = str(error)
+    except OSError as error:
+        run.problem = f"{folder}: {error.strerror or error}"
+    except (ValueError, TypeError) as error:
+        run.problem = f"{folder}: the record {FILE} is damaged: {error}"
+    return run
+
+
+def _fill(run: RunSummary, store: Store) -> None:
+    run.created = float(store.meta("created") or 0.0)
+    change = store.state()
+    ended = change is not None and change.state in (RunState.STOPPED, RunState.FINISHED, RunState.FAILED)
+    if in_use(run.folder):
+        run.state = RunState.RUNNING.value
+    elif change is None or not ended:
+        run.state = "interrupted"
+    else:
+        run.state, run.reason = change.state.value, change.reason
+    last = store.last_step()
+    if last is not None:
+        run.step, run.version, run.seconds = last.step, last.version, store.seconds()
+    evaluations = store.evaluations()
+    if evaluations:
+        run.first, run.last = evaluations[0].metrics, evaluations[-1].metrics
+        run.best = next((event.metrics for event in reversed(evaluations) if event.is_best), {})

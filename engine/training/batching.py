@@ -1,0 +1,162 @@
+"""Training records → padded microbatches of similar length, with flat indices of what is learnt from.
+
+NumPy only. Shapes: B rows, L their padded length, N active tokens, S sequences of one optimiser step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from engine.types import TrainingRecord
+
+PADDING = 0
+"""What fills a row up. Any id will do: it comes after every active token, and attention is causal."""
+
+
+@dataclass(slots=True)
+class Row:
+    """Tokens to run through the model once, and the completions inside them that are learnt from."""
+
+    tokens: list[int]
+    spans: list[tuple[int, TrainingRecord]] = field(default_factory=list)
+    """Where each completion starts in `tokens`, and its record."""
+
+    @property
+    def length(self) -> int:
+        """Tokens the model reads: the last one predicts nothing we know of."""
+        return len(self.tokens) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Microbatch:
+    """One forward and backward pass."""
+
+    tokens: np.ndarray
+    """[B, L] int32, padded on the right."""
+    positions: np.ndarray
+    """[N] int32 into the flattened [B·L]: where each active token is predicted, one before where it stands."""
+    targets: np.ndarray
+    """[N] int32: the active tokens."""
+    segments: np.ndarray
+    """[N] int32: the sequence of each, an index into the optimiser step's S."""
+    behaviour: np.ndarray
+    """[N] float32: log-probability when sampled."""
+    advantages: np.ndarray
+    """[N] float32."""
+    temperatures: np.ndarray
+    """[N] float32."""
+    versions: np.ndarray
+    """[N] int32: the policy version that sampled each."""
+
+    @property
+    def size(self) -> int:
+        """Tokens computed, padding included."""
+        return self.tokens.size
+
+
+@dataclass(frozen=True, slots=True)
+class Minibatch:
+    """What one optimiser update learns from."""
+
+    microbatches: list[Microbatch]
+    lengths: np.ndarray
+    """[S] int64: active tokens a sequence, what the normalisers are made of."""
+    tokens: int
+    """Prompt and completion tokens, padding not counted."""
+
+
+def rows(records: Sequence[TrainingRecord]) -> list[Row]:
+    """One row a record; but a turn whose prompt extends an earlier turn of its role goes on in the same row.
+
+    A ten-turn conversation is then computed once and not ten times. Where a chat template rewrites what was
+    said before, the prefix breaks and a new row starts.
+
+    Raises:
+        ValueError: an empty prompt or completion, or tokens, log-probabilities and versions of unequal number.
+    """
+    made: list[Row] = []
+    latest: dict[tuple[str, str], Row] = {}
+    for record in records:
+        _check(record)
+        key = record.rollout_id, record.role
+        row = latest.get(key)
+        if row is None or record.prompt_tokens[: len(row.tokens)] != row.tokens:
+            row = latest[key] = Row([])
+            made.append(row)
+        row.spans.append((len(record.prompt_tokens), record))
+        row.tokens = record.prompt_tokens + record.tokens
+    return made
+
+
+def minibatches(rows: Sequence[Row], count: int, budget: int, rng: np.random.Generator) -> list[Minibatch]:
+    """Shuffle rows into at most `count` minibatches of near equal size, each cut into microbatches.
+
+    `budget` is the most padded tokens in a microbatch; a single longer row gets one of its own. No rows: no
+    minibatches. The order depends on the rows' order and the generator only.
+    """
+    if not rows:
+        return []
+    parts = np.array_split(rng.permutation(len(rows)), min(count, len(rows)))
+    return [_minibatch([rows[index] for index in np.sort(part)], budget) for part in parts]
+
+
+def _minibatch(rows: list[Row], budget: int) -> Minibatch:
+    ordered = sorted(rows, key=lambda row: row.length)
+    groups: list[list[Row]] = []
+    for row in ordered:
+        if groups and (len(groups[-1]) + 1) * row.length <= budget:
+            groups[-1].append(row)
+        else:
+            groups.append([row])
+    lengths = [len(record.tokens) for row in ordered for _, record in row.spans]
+    microbatches, sequences = [], 0
+    for group in groups:
+        microbatches.append(_microbatch(group, sequences))
+        sequences += sum(len(row.spans) for row in group)
+    return Minibatch(microbatches, np.array(lengths, np.int64), sum(len(row.tokens) for row in ordered))
+
+
+def _microbatch(group: list[Row], first_segment: int) -> Microbatch:
+    width = max(row.length for row in group)
+    tokens = np.full((len(group), width), PADDING, np.int32)
+    starts: list[int] = []
+    records: list[TrainingRecord] = []
+    for index, row in enumerate(group):
+        tokens[index, : row.length] = row.tokens[:-1]
+        for start, record in row.spans:
+            starts.append(index * width + start - 1)
+            records.append(record)
+    lengths = np.array([len(record.tokens) for record in records])
+    ends = np.cumsum(lengths)
+    offsets = np.arange(ends[-1]) - np.repeat(ends - lengths, lengths)
+    return Microbatch(
+        tokens=tokens,
+        positions=(np.repeat(starts, lengths) + offsets).astype(np.int32),
+        targets=_flat((record.tokens for record in records), np.int32),
+        segments=np.repeat(np.arange(first_segment, first_segment + len(records)), lengths).astype(np.int32),
+        behaviour=_flat((record.logprobs for record in records), np.float32),
+        advantages=np.repeat(np.array([record.advantage for record in records], np.float32), lengths),
+        temperatures=np.repeat(np.array([record.temperature for record in records], np.float32), lengths),
+        versions=_flat((record.versions for record in records), np.int32),
+    )
+
+
+def _flat(lists, dtype: type) -> np.ndarray:
+    return np.array([value for values in lists for value in values], dtype)
+
+
+def _check(record: TrainingRecord) -> None:
+    where = f"turn {record.turn} of rollout {record.rollout_id} ({record.role})"
+    if not record.prompt_tokens or not record.tokens:
+        raise ValueError(
+            f"{where} has {len(record.prompt_tokens)} prompt and {len(record.tokens)} completion tokens; "
+            "each needs at least one"
+        )
+    if not len(record.tokens) == len(record.logprobs) == len(record.versions):
+        raise ValueError(
+            f"{where} has {len(record.tokens)} tokens, {len(record.logprobs)} log-probabilities and "
+            f"{len(record.versions)} versions; they must be equally many"
+        )

@@ -1,0 +1,112 @@
+"""The trainer in this process: one device thread with a model, its adapters and its learner.
+
+All that touches MLX happens on that thread; this is the asyncio side of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from engine.config import Config, TrainConfig
+from engine.inference.device import Device
+from engine.types import POLICY, TrainingRecord
+
+if TYPE_CHECKING:
+    from engine.inference.adapters import Adapters
+    from engine.inference.clients import LocalClient
+    from engine.inference.models import LanguageModel
+    from engine.inference.tokenizer import ChatTokenizer
+    from engine.training.checkpoint import Checkpoint
+    from engine.training.learner import Learner
+
+
+@dataclass(eq=False)
+class LocalTrainer:
+    """Plays (through `client`), learns and publishes. Make one with `LocalTrainer.open(config)`."""
+
+    device: Device
+    model: LanguageModel
+    tokenizer: ChatTokenizer
+    adapters: Adapters
+    learner: Learner
+    client: LocalClient
+
+    @classmethod
+    async def open(cls, config: Config, *, on_error: Callable[[BaseException], None]) -> LocalTrainer:
+        """Load the model and put a fresh adapter, version 0, into the policy's slot.
+
+        Raises `ModelError` if there is no such model or it doesn't fit.
+        """
+        device = Device(on_error=on_error)
+        device.start()
+        try:
+            parts = await device.call(_load, config)
+        except BaseException:
+            device.stop()
+            raise
+        from engine.inference.clients import LocalClient
+
+        model, tokenizer, adapters, learner = parts
+        client = LocalClient(
+            device, model, adapters, tokenizer, config.model, lockstep=config.run.max_staleness == 0
+        )
+        return cls(device, model, tokenizer, adapters, learner, client)
+
+    async def train(self, records: list[TrainingRecord]) -> dict[str, float]:
+        """One optimiser step on the records, then the new weights go to the policy's slot."""
+        metrics = await self.device.work(self.learner.step(records))
+        if not metrics.get("skipped"):
+            await self.device.call(self.learner.publish, POLICY)
+        return metrics
+
+    def reconfigure(self, train: TrainConfig) -> None:
+        """Change hyperparameters from the next step on."""
+        self.learner.reconfigure(train)
+
+    async def save(self, root: Path, step: int, state: dict[str, Any], reason: str) -> Path:
+        """Write a checkpoint of the adapter, the learner and `state`; returns its folder."""
+        return await self.device.call(self._save, root, step, state, reason)
+
+    def _save(self, root: Path, step: int, state: dict[str, Any], reason: str) -> Path:
+        from engine.training import checkpoint
+
+        return checkpoint.save(
+            root,
+            step,
+            adapters=self.learner.parameters,
+            adapter_config=self.adapters.config(),
+            learner=self.learner.state(),
+            state=state,
+            reason=reason,
+        )
+
+    async def restore(self, checkpoint: Checkpoint) -> None:
+        """Go on from a checkpoint: learner state and published weights, bit for bit."""
+        await self.device.call(self._restore, checkpoint)
+
+    def _restore(self, checkpoint: Checkpoint) -> None:
+        self.learner.load_state(checkpoint.learner())
+        self.adapters.publish(POLICY, self.learner.parameters, self.learner.version)
+
+    async def close(self) -> None:
+        self.device.stop()
+
+
+def _load(config: Config) -> tuple[LanguageModel, ChatTokenizer, Adapters, Learner]:
+    """On the device thread: everything that imports or calls MLX."""
+    from engine.inference import blas
+
+    blas.load()
+    from engine.inference import fastmath, models
+    from engine.inference.adapters import Adapters
+    from engine.training.learner import Learner
+
+    model, tokenizer = models.load(config.model.source, config.model.context)
+    fastmath.install(model)
+    adapters = Adapters(model, config.lora)
+    learner = Learner(model, adapters, config.train, config.run.seed)
+    adapters.publish(POLICY, learner.parameters, learner.version)
+    return model, tokenizer, adapters, learner

@@ -1,0 +1,86 @@
+"""The documentation keeps up with what it documents."""
+
+from __future__ import annotations
+
+import importlib.util
+import random
+import re
+import tomllib
+from pathlib import Path
+
+import presets
+from engine import GameTask
+from engine.config import parse
+from engine.task import load_task
+from tests.scripted_run import ScriptedRun
+from tui.actions import ACTIONS, key_name
+from tui.cli import _parser
+from tui.headless import result
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def code_blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+
+
+def test_the_table_of_configuration_keys_is_that_of_the_schema():
+    path = ROOT / "docs" / "configuration.py"
+    spec = importlib.util.spec_from_file_location("configuration", path)
+    assert spec is not None
+    assert spec.loader is not None
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    assert script.PAGE.read_text(encoding="utf-8") == script.page(), "run: uv run python docs/configuration.py"
+
+
+def test_the_readmes_preset_is_right():
+    [text] = code_blocks("toml")
+    config = parse(tomllib.loads(text), "README.md")
+    task = load_task(config.task.name, config.task.options)
+    assert isinstance(task, GameTask)
+    assert set(config.roles) <= set(task.game.seats)
+
+
+def test_the_readmes_game_can_be_played_to_its_end(tmp_path: Path):
+    [text] = code_blocks("python")
+    (tmp_path / "fifteen.py").write_text(text)
+    task = load_task("./fifteen.py:Fifteen", {}, folder=tmp_path)
+    assert isinstance(task, GameTask)
+    game, rng = task.game, random.Random(0)
+    for _ in range(50):
+        state = game.initial(rng)
+        while game.returns(state) is None:
+            mover = game.seat(state)
+            state = game.play(state, rng.choice(game.legal(state)))
+        returns = game.returns(state)
+        assert returns is not None
+        assert state[0] == 15
+        assert returns[mover] == 1.0
+        assert sum(returns) == 0.0
+
+
+def test_every_preset_is_in_the_readme():
+    assert set(re.findall(r"^\| `([a-z-]+)` \|", README, re.MULTILINE)) >= set(presets.BUILT_IN)
+
+
+def test_the_keys_in_the_readme_are_the_apps():
+    table = README.split("## Keys")[1].split("##")[0]
+    shown = {key for row in table.splitlines() for key in re.findall(r"`([^`]+)`", row) if key != "…"}
+    known = {key_name(key) for action in ACTIONS for key in action.keys.split(",")}
+    known |= {key for action in ACTIONS for key in action.keys.split(",")}
+    assert shown <= known
+
+
+def test_the_json_keys_in_the_readme_are_those_printed(tmp_path: Path):
+    sentence = README.split("one JSON object: ")[1].split(".\n")[0].split(". ")[0]
+    assert re.findall(r"`(\w+)`", sentence) == list(result(ScriptedRun(tmp_path / "r")))
+
+
+def test_every_command_line_in_the_readme_parses():
+    lines = [line for block in code_blocks("sh") for line in block.splitlines() if " selfplay-tui" in line]
+    assert len(lines) > 4
+    for line in lines:
+        words = [word.strip('"') for word in line.split(" selfplay-tui", 1)[1].split()]
+        _parser().parse_args(words)

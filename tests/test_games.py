@@ -1,0 +1,148 @@
+"""The driver of games: how replies are read, what illegal moves cost, who sits where."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine import Arena, EpisodeRequest, read_move
+from engine.matches import match_score
+from engine.progress import step_metrics
+from engine.task import TaskError, load_task
+from tests.test_arena import WavesClient
+
+
+@pytest.mark.parametrize(
+    ("reply", "move"),
+    [
+        ("[2]", "[2]"),
+        ("I take two. [2]", "[2]"),
+        ("[2] is best, so [2]", "[2]"),
+        ("[1] or [2]", None),
+        ("[2] [9]", None),
+        ("[9]", None),
+        ("2", None),
+        ("", None),
+        ("[ 2 ]", None),
+        ("[[2]]", "[2]"),
+        ("[2", None),
+        ("[/think][2]", None),
+    ],
+)
+def test_a_reply_names_one_legal_move_or_none(reply, move):
+    assert read_move(reply, ["[1]", "[2]", "[3]"]) == move
+
+
+def arena_for(name: str, answer, **options) -> Arena:
+    arena = Arena(WavesClient(answer))
+    load_task(name, options).setup(arena)
+    return arena
+
+
+async def test_an_illegal_move_costs_the_offender_and_consoles_the_other():
+    arena = arena_for("nim", lambda messages, player: "[7]")
+    result = await arena.run_episode("nim")
+    assert result.rewards == {"First": -1.5, "Second": 0.5}
+    assert result.rollout.breakdown == {
+        "outcome": {"First": 0.0, "Second": 0.0},
+        "illegal_move": {"First": -1.5, "Second": 0.5},
+    }
+    assert [turn.illegal for turn in result.rollout.turns] == [True]
+
+
+async def test_both_seats_of_self_play_train_and_their_rewards_sum_to_zero():
+    arena = arena_for("nim", lambda messages, player: "[1]")
+    results = await arena.generate_rollouts([EpisodeRequest("nim")] * 20)
+    assert all(sum(result.rewards.values()) == 0 for result in results)
+    assert {record.role for record in arena.records(results)} == {"First", "Second"}
+
+
+async def test_the_policy_sits_in_each_seat_in_every_other_match():
+    arena = arena_for("tictactoe", lambda messages, player: messages[-1]["content"] and "[none]")
+    task = load_task("tictactoe", {})
+    metrics = await task.evaluate(arena, 8, "eval-0")
+    assert metrics["loss_vs_random"] == metrics["illegal"] == metrics["loss_vs_perfect"] == 1.0
+    assert metrics["win_vs_random"] == 0.0
+
+
+async def test_matches_are_scored_from_the_policys_seat():
+    """First always wins: a policy that plays first in every other game wins half."""
+    arena = arena_for("nim", lambda messages, player: "[1]")
+    game = load_task("nim", {}).game  # type: ignore[attr-defined]
+    results = await arena.generate_rollouts([EpisodeRequest("nim")] * 4)
+    for result in results:
+        result.rollout.rewards = {"First": 1.0, "Second": -1.0}
+    assert match_score(game, results) == {"win": 0.5, "draw": 0.0, "loss": 0.5, "illegal": 0.0}
+
+
+async def test_openings_are_played_by_nobody_and_differ():
+    asked = []
+    arena = arena_for("tictactoe", lambda messages, player: asked.append(messages[-1]["content"]) or "?", openings=4)
+    await arena.generate_rollouts([EpisodeRequest("tictactoe")] * 50)
+    assert len({prompt for prompt in asked}) > 20
+
+
+async def test_a_deal_depends_on_the_seed_and_the_episode_alone():
+    def first_prompts(batches):
+        asked = []
+        arena = arena_for("kuhn_poker", lambda messages, player: asked.append(messages[-1]["content"]) or "?")
+        return arena, asked, batches
+
+    arena, together, _ = first_prompts(1)
+    await arena.generate_rollouts([EpisodeRequest("kuhn_poker")] * 6)
+    arena, apart, _ = first_prompts(6)
+    for _ in range(6):
+        await arena.run_episode("kuhn_poker")
+    assert together == apart
+
+
+async def test_words_are_shown_where_the_preset_asks_for_them():
+    asked = []
+    arena = arena_for("nim", lambda messages, player: asked.append(messages) or "?", notation="words")
+    await arena.run_episode("nim")
+    assert "pile of sticks" in asked[0][0]["content"]
+    assert asked[0][1]["content"].startswith("Sticks left:")
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "says"),
+    [
+        ("nimm", {}, "nearest: nim"),
+        ("nim", {"opening": 3}, "opening"),
+        ("nim", {"openings": -1}, "from 0"),
+        ("nim", {"notation": "prose"}, "'compact' or 'words'"),
+        ("./nowhere.py", {}, "no task file"),
+    ],
+)
+def test_a_task_that_cannot_be_loaded_says_why(name, options, says):
+    with pytest.raises(TaskError, match=says):
+        load_task(name, options)
+
+
+def test_a_task_of_ones_own_is_a_class_in_a_file(tmp_path):
+    (tmp_path / "coin.py").write_text(
+        "from engine import Game\n"
+        "class Coin(Game[int]):\n"
+        "    def deals(self): return [0]\n"
+        "    def seat(self, state): return state\n"
+        "    def legal(self, state): return ['[heads]', '[tails]']\n"
+        "    def play(self, state, move): return state + 1\n"
+        "    def returns(self, state): return (1.0, -1.0) if state == 2 else None\n"
+        "    def observe(self, state, seat): return 'Call.'\n"
+    )
+    arena = Arena(WavesClient(lambda messages, player: "[heads]"))
+    load_task("./coin.py", {"openings": 1}, folder=tmp_path).setup(arena)
+    assert list(arena.episodes) == ["coin", "coin-match"]
+    with pytest.raises(TaskError, match="no task class 'Dice'; it has: Coin"):
+        load_task("coin.py:Dice", {}, folder=tmp_path)
+
+
+async def test_a_steps_metrics_are_plain_sums_over_its_turns():
+    arena = arena_for("nim", lambda messages, player: "[1]")
+    results = await arena.generate_rollouts([EpisodeRequest("nim")] * 10)
+    records = arena.records(results)
+    metrics = step_metrics(results, records, 0, 1.0, 2.0)
+    turns = sum(len(result.rollout.turns) for result in results)
+    assert metrics["tokens_generated"] == 2 * turns
+    assert metrics["training_rate"] == 3 * turns / 2.0
+    assert metrics["reward/First"] == -metrics["reward/Second"] == metrics["reward/First/outcome"]
+    assert metrics["seat_bias"] == 2 * abs(metrics["reward/First"])

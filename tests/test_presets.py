@@ -1,0 +1,83 @@
+"""Presets: the built-in ones are sound, and a user's own come first."""
+
+from pathlib import Path
+
+import pytest
+
+import presets
+from engine.config import load
+from engine.task import load_task
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The user's folder of presets, empty."""
+    monkeypatch.setattr(presets, "user_folder", lambda: tmp_path)
+    return tmp_path
+
+
+def test_the_first_preset_is_the_one_to_start_with(own):
+    assert next(iter(presets.available())) == "nim-pocket"
+
+
+def test_every_file_in_the_package_is_listed(own):
+    assert {path.stem for path in presets.PACKAGE.glob("*.toml")} == set(presets.BUILT_IN)
+
+
+@pytest.mark.parametrize("name", presets.BUILT_IN)
+def test_a_built_in_preset_fits_the_schema_and_its_task(name, own):
+    config = load(presets.find(name))
+    assert config.title
+    assert config.teaches.endswith(".")
+    task = load_task(config.task.name, config.task.options)
+    assert set(config.roles) == set(task.game.seats)
+    assert config.eval.metric == ("nash_conv" if "kuhn" in name else "win_vs_random")
+    assert config.eval.goal == ("min" if "kuhn" in name else "max")
+
+
+@pytest.mark.parametrize("name", [name for name in presets.BUILT_IN if name.endswith("-pocket")])
+def test_the_embedded_model_is_asked_in_the_words_it_was_trained_on(name, own):
+    config = load(presets.find(name))
+    task = load_task(config.task.name, config.task.options)
+    assert {role.prompt for role in config.roles.values()} == {task.game.prompt}
+    assert config.model.context == 256
+
+
+def test_a_users_preset_is_listed_after_ours(own):
+    (own / "alpha.toml").write_text('[task]\nname = "nim"\n')
+    assert list(presets.available()) == [*presets.BUILT_IN, "alpha"]
+    assert presets.available()["alpha"].source == "yours"
+
+
+def test_a_users_preset_of_the_same_name_takes_the_place_of_ours(own):
+    (own / "nim-pocket.toml").write_text('[task]\nname = "nim"\n')
+    assert presets.find("nim-pocket") == own / "nim-pocket.toml"
+    assert next(iter(presets.available())) == "nim-pocket"
+
+
+def test_a_path_is_a_preset_too(own, tmp_path_factory):
+    path = tmp_path_factory.mktemp("elsewhere") / "mine.toml"
+    path.write_text("")
+    assert presets.find(str(path)) == path
+
+
+def test_a_file_beside_us_does_not_hide_a_preset_of_its_name(own, tmp_path_factory, monkeypatch):
+    folder = tmp_path_factory.mktemp("work")
+    (folder / "nim-pocket").mkdir()
+    monkeypatch.chdir(folder)
+    assert presets.find("nim-pocket").parent == presets.PACKAGE
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ("nim-poket", "nim-poket: no such preset; did you mean nim-pocket"),
+        ("zzz", "zzz: no such preset; there are nim-pocket, kuhn-pocket"),
+        ("./gone.toml", "./gone.toml: no such file"),
+        ("gone.toml", "gone.toml: no such file"),
+    ],
+)
+def test_an_unknown_preset_names_the_nearest(own, asked, message):
+    with pytest.raises(presets.PresetError) as caught:
+        presets.find(asked)
+    assert str(caught.value).startswith(message)

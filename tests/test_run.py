@@ -1,0 +1,402 @@
+"""A whole run of the embedded model, small: driven, steered, killed and continued."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from engine.config import parse
+from engine.events import (
+    CheckpointSaved,
+    EditApplied,
+    EpisodeFinished,
+    EvaluationFinished,
+    RunState,
+    StateChanged,
+    StepFinished,
+    TokensSampled,
+)
+from engine.run import Run, RunError
+from engine.store import Store
+from engine.task import TaskError
+from engine.training import checkpoint
+
+
+def small(**changes):
+    """A configuration of `nim` that takes a second a step; `section__key=value` changes it."""
+    mapping = {
+        "task": {"name": "nim", "options": {"openings": 2}},
+        "model": {"source": "pocket", "context": 128},
+        "run": {"steps": 3, "episodes_per_step": 8, "seed": 5},
+        "lora": {"rank": 4},
+        "eval": {"every": 0, "episodes": 4, "metric": "win_vs_random"},
+    }
+    for name, value in changes.items():
+        section, key = name.split("__")
+        mapping.setdefault(section, {})[key] = value
+    return parse(mapping, "test")
+
+
+async def until(condition, seconds: float = 30.0) -> None:
+    async with asyncio.timeout(seconds):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+def facts(run: Run) -> tuple:
+    """What must be equal between two runs that are the same: transcripts, metrics but times, adapters."""
+    with sqlite3.connect(run.folder / "run.sqlite") as db:
+        turns = db.execute('SELECT episode, "index", tokens, logprobs, versions, credit FROM turns ORDER BY 1, 2')
+        transcripts = turns.fetchall()
+    store = Store.open(run.folder)
+    timed = ("_rate", "_seconds")
+    metrics = [{k: v for k, v in s.metrics.items() if not k.endswith(timed)} for s in store.steps()]
+    store.close()
+    last = sorted((run.folder / "checkpoints").iterdir())[-1]
+    return transcripts, metrics, (last / "adapters.safetensors").read_bytes()
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory) -> tuple[Run, list]:
+    """A run seen through to its end, and all it announced."""
+    run = Run.create(small(), tmp_path_factory.mktemp("runs"), "whole")
+    stream = run.watch()
+    asyncio.run(run.start())
+    assert run.state is RunState.FINISHED, run.reason
+    return run, stream.drain()
+
+
+def test_a_run_stops_by_itself_when_its_steps_are_done(finished):
+    run, events = finished
+    status = run.status()
+    assert (status.step, status.version) == (3, 3)
+    assert [event.step for event in events if isinstance(event, StepFinished)] == [1, 2, 3]
+    assert [event.state for event in events if isinstance(event, StateChanged)] == ["running", "finished"]
+    assert status.tokens_generated > 0
+    assert status.tokens_trained > 0
+
+
+def test_it_is_measured_before_and_after(finished):
+    _, events = finished
+    evaluations = [event for event in events if isinstance(event, EvaluationFinished)]
+    assert [event.step for event in evaluations] == [0, 3]
+    assert {"win_vs_random", "loss_vs_perfect", "illegal"} <= evaluations[0].metrics.keys()
+
+
+def test_every_token_knows_the_version_that_sampled_it(finished):
+    _, events = finished
+    versions = {
+        (token, event.result.rollout.id)
+        for event in events
+        if isinstance(event, EpisodeFinished) and event.result.is_trainable
+        for turn in event.result.rollout.turns
+        for token in turn.completion.versions
+    }
+    assert {version for version, _ in versions} == {0, 1, 2}
+    assert all(version == int(rollout) // 8 for version, rollout in versions)
+
+
+def test_sampler_and_learner_agree_on_fresh_tokens(finished):
+    _, events = finished
+    for event in events:
+        if isinstance(event, StepFinished):
+            assert event.metrics["mismatch_max"] < 1e-3
+            assert event.metrics["ratio_mean"] == pytest.approx(1.0, abs=1e-3)
+
+
+def test_the_adapter_moves(finished):
+    _, events = finished
+    norms = [event.metrics["lora_b_norm"] for event in events if isinstance(event, StepFinished)]
+    assert all(later > earlier > 0 for earlier, later in zip(norms, norms[1:], strict=False))
+
+
+def test_everything_shown_can_be_rebuilt_from_the_folder(finished):
+    run, events = finished
+    store = Store.open(run.folder)
+    announced = {e.step: e.metrics for e in events if isinstance(e, StepFinished)}
+    assert {step.step: step.metrics for step in store.steps()} == announced
+    played = {e.result.rollout.id for e in events if isinstance(e, EpisodeFinished)}
+    assert {episode.id for episode in store.episodes()} == played
+    store.close()
+
+
+def test_streamed_tokens_are_those_of_the_record(finished):
+    """Nobody drained in between, so each turn's tokens coalesced into one event."""
+    _, events = finished
+    streamed = {(e.rollout_id, e.turn): e.tokens for e in events if isinstance(e, TokensSampled)}
+    recorded = {
+        (e.result.rollout.id, turn.index): turn.completion.tokens
+        for e in events
+        if isinstance(e, EpisodeFinished)
+        for turn in e.result.rollout.turns
+    }
+    assert streamed == recorded
+
+
+def test_the_adapter_kept_is_loaded_by_mlx_lm_and_plays_the_same_greedy_moves(finished):
+    """In a process of its own: MLX there sees neither our maths nor our slots."""
+    run, _ = finished
+    program = """
+import sys, json, mlx.core as mx
+from mlx_lm import load, generate
+model, tokenizer = load(sys.argv[1], adapter_path=sys.argv[2])
+model.update(__import__("mlx.utils", fromlist=["tree_map"]).tree_map(lambda a: a.astype(mx.float32), model.parameters()))
+moves = []
+for sticks in range(1, 21):
+    messages = [{"role": "system", "content": "Nim."}, {"role": "user", "content": f"{sticks:02d}"}]
+    prompt = tokenizer.apply_chat_template(messages, add_generation_prompt=True)
+    moves.append(generate(model, tokenizer, prompt, max_tokens=6))
+print(json.dumps(moves))
+"""
+    from engine.inference.models import POCKET
+
+    adapter = sorted((run.folder / "checkpoints").iterdir())[-1]
+    command = [sys.executable, "-c", program, str(POCKET), str(adapter)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    theirs = __import__("json").loads(done.stdout.splitlines()[-1])
+    assert asyncio.run(greedy_moves(run)) == theirs
+
+
+async def greedy_moves(run: Run) -> list[str]:
+    from engine import POLICY, Sampling
+    from engine.training.trainer import LocalTrainer
+
+    trainer = await LocalTrainer.open(run.config, on_error=lambda error: None)
+    try:
+        found, _ = checkpoint.latest(run.folder / "checkpoints")
+        assert found is not None
+        await trainer.restore(found)
+        client = trainer.client
+        futures = [
+            client.submit(
+                [{"role": "system", "content": "Nim."}, {"role": "user", "content": f"{sticks:02d}"}],
+                Sampling(temperature=0.0, max_tokens=6),
+                POLICY,
+                sticks,
+            )
+            for sticks in range(1, 21)
+        ]
+        client.flush()
+        done = []
+        for future in futures:
+            while not future.done():
+                client.flush()
+                await asyncio.sleep(0.001)
+            done.append(future.result().text)
+        return done
+    finally:
+        await trainer.close()
+
+
+async def test_the_same_seed_gives_the_same_run(finished, tmp_path):
+    run, _ = finished
+    again = Run.create(small(), tmp_path)
+    await again.start()
+    assert facts(again) == facts(run)
+
+
+async def test_another_seed_gives_another_run(finished, tmp_path):
+    run, _ = finished
+    other = Run.create(small(run__seed=6), tmp_path)
+    await other.start()
+    assert facts(other)[0] != facts(run)[0]
+
+
+async def test_a_stopped_run_goes_on_as_if_it_had_not_been(finished, tmp_path):
+    run, _ = finished
+    first = Run.create(small(), tmp_path, "halves")
+    stream = first.watch(live=False)
+    playing = asyncio.create_task(first.start())
+    await until(lambda: any(isinstance(event, StepFinished) for event in stream.drain()))
+    await first.stop()
+    await playing
+    assert first.state is RunState.STOPPED
+    second = Run.open(tmp_path / "halves")
+    await second.start()
+    assert second.state is RunState.FINISHED
+    assert facts(second) == facts(run)
+
+
+async def test_a_killed_run_goes_on_as_if_it_had_not_been(finished, tmp_path):
+    run, _ = finished
+    program = (
+        "import asyncio, pathlib, sys; from tests.test_run import small; from engine.run import Run\n"
+        "asyncio.run(Run.create(small(), pathlib.Path(sys.argv[1]), 'killed').start())"
+    )
+    root = Path(__file__).parent.parent
+    environment = os.environ | {"PYTHONPATH": str(root)}
+    process = subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], cwd=root, env=environment)
+    await until(lambda: (tmp_path / "killed/checkpoints/step-000001").exists(), 60)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    resumed = Run.open(tmp_path / "killed")
+    await resumed.start()
+    assert facts(resumed) == facts(run)
+
+
+async def test_a_damaged_checkpoint_is_refused_by_name_and_the_one_before_is_used(finished, tmp_path):
+    run, _ = finished
+    first = Run.create(small(run__steps=2), tmp_path, "damaged")
+    await first.start()
+    newest = tmp_path / "damaged/checkpoints/step-000002/learner.safetensors"
+    newest.write_bytes(newest.read_bytes()[:-100])
+    second = Run.open(tmp_path / "damaged")
+    await second.set("run.steps", "3")
+    stream = second.watch(live=False)
+    await second.start()
+    said = [event.text for event in stream.drain() if type(event).__name__ == "Notice"]
+    assert any("step-000002" in text and "learner.safetensors" in text for text in said)
+    assert facts(second) == facts(run)
+
+
+async def test_a_pause_holds_within_a_tick_and_changes_nothing(finished, tmp_path):
+    run, _ = finished
+    paused = Run.create(small(), tmp_path)
+    stream = paused.watch()
+    playing = asyncio.create_task(paused.start())
+    for _ in range(3):
+        await until(lambda: any(isinstance(event, TokensSampled) for event in stream.drain()))
+        paused.pause()
+        await asyncio.sleep(0.1)  # whatever tick was under way is over
+        stream.drain()
+        await asyncio.sleep(0.2)
+        assert not [event for event in stream.drain() if isinstance(event, TokensSampled)]
+        assert paused.state is RunState.PAUSED
+        paused.resume()
+    await playing
+    assert facts(paused) == facts(run)
+
+
+async def test_an_edited_prompt_governs_the_next_episodes_and_says_so(tmp_path):
+    run = Run.create(small(), tmp_path, "edited")
+    stream = run.watch()
+    playing = asyncio.create_task(run.start())
+    seen = []
+    await until(lambda: seen.extend(stream.drain()) or any(isinstance(e, StepFinished) for e in seen))
+    assert await run.edit_role("First", "Nim. Be bold.") == 1
+    with pytest.raises(RunError, match="this run has: First, Second"):
+        await run.edit_role("Frist", "?")
+    await playing
+    seen += stream.drain()
+    edit = next(event for event in seen if isinstance(event, EditApplied))
+    assert (edit.number, edit.target, edit.before, edit.after) == (1, "role First", "Nim.", "Nim. Be bold.")
+    for event in seen:
+        if isinstance(event, EpisodeFinished):
+            rollout = event.result.rollout
+            for turn in rollout.turns:
+                system = turn.messages[0]["content"]
+                assert system == ("Nim. Be bold." if rollout.edits[turn.role] else "Nim.")
+    assert {rollout.edits.get("First") for rollout in (e.result.rollout for e in seen if isinstance(e, EpisodeFinished))} == {0, 1}
+    assert Run.open(tmp_path / "edited").roles["First"].system_prompt == "Nim. Be bold."
+
+
+async def test_hyperparameters_change_mid_run_within_their_bounds(tmp_path):
+    run = Run.create(small(), tmp_path)
+    await run.set("train.learning_rate", "0.5")
+    assert run.config.train.learning_rate == 0.5
+    with pytest.raises(RunError, match=r"model\.source cannot change"):
+        await run.set("model.source", "other")
+    with pytest.raises(Exception, match="learning_rate"):
+        await run.set("train.learning_rate", "-1")
+    assert run.config.train.learning_rate == 0.5
+    await run.stop()
+
+
+async def test_a_checkpoint_by_hand_is_kept_for_good(tmp_path):
+    run = Run.create(small(checkpoint__keep=1), tmp_path)
+    stream = run.watch(live=False)
+    playing = asyncio.create_task(run.start())
+    await until(lambda: run.step == 1)
+    path = await run.checkpoint()
+    await playing
+    assert path.name in ("step-000001", "step-000002")
+    assert path.exists()
+    saved = [(event.step, event.reason) for event in stream.drain() if isinstance(event, CheckpointSaved)]
+    assert (int(path.name[-6:]), "manual") in saved
+    assert "manual" in checkpoint.load(path).reasons
+
+
+FAILING = """
+from engine import Episode, EpisodeRequest, Role, Rubric, Task
+
+class Sometimes(Episode):
+    rubric = Rubric([lambda rollout, arena: {"A": float(len(rollout.turns[0].completion.text))}])
+    async def rollout(self, arena, artifact, state):
+        await self.call_model("A", "13", arena, max_tokens=3)
+        if int(state.id.split("/")[-1]) % FAIL_EVERY == 0:
+            raise ValueError("a fault of the task")
+        return state
+
+class Failing(Task):
+    def setup(self, arena):
+        arena.add_role(Role("A"))
+        arena.add_episode("sometimes", Sometimes())
+    def requests(self, arena, n):
+        return [EpisodeRequest("sometimes")] * n
+    async def evaluate(self, arena, n, label):
+        return {"win_vs_random": 0.0}
+"""
+
+
+async def test_a_task_that_fails_now_and_then_is_counted_and_the_run_goes_on(tmp_path):
+    (tmp_path / "task.py").write_text(FAILING.replace("FAIL_EVERY", "4"))
+    run = Run.create(small(task__name=str(tmp_path / "task.py"), task__options={}), tmp_path / "runs")
+    await run.start()
+    assert (run.state, run.status().failed) == (RunState.FINISHED, 6)
+
+
+async def test_ten_failures_in_a_row_stop_the_run_with_its_state_saved(tmp_path):
+    (tmp_path / "task.py").write_text(FAILING.replace("FAIL_EVERY", "1"))
+    config = small(task__name=str(tmp_path / "task.py"), task__options={}, run__episodes_per_step=12)
+    run = Run.create(config, tmp_path / "runs", "failing")
+    await run.start()
+    assert run.state is RunState.FAILED
+    assert "10 episodes in a row failed" in run.reason
+    assert "ValueError: a fault of the task" in run.reason
+    found, _ = checkpoint.latest(tmp_path / "runs/failing/checkpoints")
+    assert found is not None
+    assert found.step == 0
+
+
+async def test_rollouts_may_be_played_ahead_of_the_learner(tmp_path):
+    run = Run.create(small(run__max_staleness=1, run__steps=4), tmp_path)
+    stream = run.watch()
+    await run.start()
+    assert run.state is RunState.FINISHED, run.reason
+    steps = [event for event in stream.drain() if isinstance(event, StepFinished)]
+    assert max(event.metrics["age_mean"] for event in steps) > 0
+    assert run.status().stale == sum(int(event.metrics["stale"]) for event in steps)
+
+
+async def test_a_model_that_is_not_there_fails_with_a_sentence(tmp_path):
+    run = Run.create(small(model__source=str(tmp_path / "no-such-model")), tmp_path / "runs")
+    await run.start()
+    assert run.state is RunState.FAILED
+    assert "no-such-model" in run.reason
+
+
+def test_what_does_not_fit_the_task_leaves_no_folder(tmp_path):
+    with pytest.raises(RunError, match=r"\[roles.Frist\].*First, Second"):
+        Run.create(parse({"task": {"name": "nim"}, "roles": {"Frist": {"prompt": "x"}}}, "test"), tmp_path)
+    with pytest.raises(TaskError, match="nearest: nim"):
+        Run.create(parse({"task": {"name": "nimm"}}, "test"), tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_run_names_are_folders_of_their_own(tmp_path):
+    first, second = Run.create(small(), tmp_path), Run.create(small(), tmp_path)
+    assert (first.name, second.name) == ("nim-1", "nim-2")
+    with pytest.raises(RunError, match="already"):
+        Run.create(small(), tmp_path, "nim-1")
+    with pytest.raises(RunError, match="separators"):
+        Run.create(small(), tmp_path, "../elsewhere")
+    with pytest.raises(RunError, match="no run at"):
+        Run.open(tmp_path / "nim-3")
