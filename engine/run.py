@@ -40,6 +40,7 @@ from engine.task import Task, load_task
 from engine.types import GenerateResult, Role
 
 if TYPE_CHECKING:
+    from engine.training.checkpoint import Checkpoint
     from engine.training.trainer import LocalTrainer
 
 FAILURES_IN_A_ROW = 10
@@ -99,6 +100,11 @@ class Run:
         self._arena.on_labelled = self._keep_evaluation
         self._evaluated: list[GenerateResult] = []
         self._edits = 0
+        self._history: list[Event] = []
+        self._origin: Checkpoint | None = None
+        """Where a resumed run goes on from."""
+        self._refused: list[str] = []
+        """Damaged checkpoints passed over."""
         self._failed_in_a_row = 0
         self._streams: list[EventStream] = []
         self._trainer: LocalTrainer | None = None
@@ -108,7 +114,10 @@ class Run:
         self._going = asyncio.Event()
         self._going.set()
         self._learning = asyncio.Lock()
+        """Held while weights and record are those of no finished step."""
+        self._saving = asyncio.Lock()
         self._stopping = False
+        self._over = False
         self._fault: BaseException | None = None
         self._rates = (0.0, 0.0)
         self._clock: float | None = None
@@ -137,11 +146,17 @@ class Run:
         if not folder.is_dir():
             raise RunError(f"no run at {folder}; `selfplay-tui runs` lists those there are")
         store = Store.open(folder)
-        config = configuration.load(folder / "config.toml")
-        run = cls(folder, config, store, load_task(config.task.name, config.task.options))
-        for edit in store.edits():
-            run._edits = edit.number
-            run._apply(edit.target, edit.after, edit.number)
+        try:
+            config = configuration.load(folder / "config.toml")
+            run = cls(folder, config, store, load_task(config.task.name, config.task.options))
+            run._go_back()
+            for edit in store.edits():
+                run._edits = edit.number
+                run._apply(edit.target, edit.after, edit.number)
+            run._history = store.history()
+        except BaseException:
+            store.close()
+            raise
         return run
 
     # Watching
@@ -166,6 +181,10 @@ class Run:
         """Tokens of an event as text."""
         return self._trainer.tokenizer.decode(tokens) if self._trainer else ""
 
+    def history(self) -> list[Event]:
+        """The facts of before it was opened: steps, evaluations, edits, checkpoints."""
+        return list(self._history)
+
     def status(self) -> Status:
         generation, training = self._rates
         return Status(
@@ -183,7 +202,7 @@ class Run:
             illegal=self.totals.illegal,
             failed=self.totals.failed,
             skipped=self.totals.skipped,
-            seconds=self.totals.seconds + (time.monotonic() - self._clock if self._clock is not None else 0.0),
+            seconds=self._seconds(),
             live=self._arena.live,
         )
 
@@ -230,7 +249,7 @@ class Run:
         await self._ended.wait()
 
     async def checkpoint(self) -> Path:
-        """Keep the last finished step for good; returns its folder."""
+        """Keep the last finished step for good; returns its folder. Raises `RunError` if there is none yet."""
         async with self._learning:
             return await self._save("manual")
 
@@ -244,11 +263,12 @@ class Run:
         """Change a key of the configuration, from the next episode or step on; returns the edit's number."""
         if not key.startswith(CHANGEABLE):
             raise RunError(f"{key} cannot change while a run goes on; these can: {', '.join(CHANGEABLE)}")
-        before = configuration.value_text(self.config, key)
-        configuration.set_value(self.config, key, value)
-        return self._edit(key, before, value)
+        after = configuration.set_value(self.config, key, value)
+        return self._edit(key, configuration.value_text(self.config, key), configuration.value_text(after, key))
 
     def _edit(self, target: str, before: str, after: str) -> int:
+        if self._over:
+            raise RunError(f"run {self.name} is over: resume it to go on with another {target}")
         self._edits += 1
         edit = EditApplied(self._edits, self.step, target, before, after)
         self._store.record_edit(edit)
@@ -291,10 +311,12 @@ class Run:
             self._stop_clock()
             if self._source:
                 await self._source.close()
-            if self._trainer:
-                await self._trainer.close()
+            async with self._saving:
+                if self._trainer:
+                    await self._trainer.close()
+                self._over = True
             with contextlib.suppress(storage.StoreError):
-                self._store.record_state(self.state.value, self.reason)
+                self._store.record_state(self.state, self.reason)
             self._store.close()
             self._ended.set()
 
@@ -303,7 +325,10 @@ class Run:
 
         self._trainer = await LocalTrainer.open(self.config, on_error=self._engine_failed)
         self._arena.connect(self._trainer.client)
-        await self._restore()
+        if self._origin:
+            await self._trainer.restore(self._origin)
+        for problem in self._refused:
+            self._notice(f"{problem}; the one before it is used", "warning")
         self._source = RolloutSource(
             self._arena,
             lambda: self._task.requests(self._arena, self.config.run.episodes_per_step),
@@ -345,7 +370,7 @@ class Run:
             self.step += 1
             self.totals.add_step(metrics)
             self._rates = (metrics["generation_rate"], metrics["training_rate"])
-            skipped = "" if not metrics.get("skipped") else "no turn had an advantage"
+            skipped = _why_skipped(metrics)
             self._store.record_step(
                 self.step, self._trainer.learner.version, learnt - began, metrics, results, skipped=skipped
             )
@@ -391,24 +416,23 @@ class Run:
         """Keep the step just finished, once; a further reason to keep it is added to what is there."""
         from engine.training import checkpoint
 
-        if self._trainer is None:
-            raise RunError("the run is still loading: there is nothing to save yet")
-        path = checkpoint.folder(self._checkpoints, self.step)
-        try:
-            if path.exists():
+        async with self._saving:
+            path = checkpoint.folder(self._checkpoints, self.step)
+            if path == self.checkpoint_path:
                 checkpoint.mark(path, reason)
-            else:
+            elif self._over or self._trainer is None or self._source is None:
+                raise RunError(f"run {self.name} is not playing: there is nothing new to save")
+            else:  # also over a damaged one of the same step, refused before
                 path = await self._trainer.save(self._checkpoints, self.step, self._snapshot(), reason)
             if reason == "best":
-                checkpoint.unmark_others(path, "best")
+                checkpoint.only(path, "best")
             checkpoint.prune(self._checkpoints, self.config.checkpoint.keep)
-        except OSError as error:
-            raise RunError(f"cannot save a checkpoint in {self._checkpoints}: {error.strerror or error}") from error
-        self.checkpoint_path = path
-        saved = CheckpointSaved(self.step, str(path), reason)
-        self._store.record_checkpoint(saved)
-        self._emit(saved)
-        return path
+            self.checkpoint_path = path
+            saved = CheckpointSaved(self.step, str(path), reason)
+            if not self._over:
+                self._store.record_checkpoint(saved)
+            self._emit(saved)
+            return path
 
     def _snapshot(self) -> dict[str, Any]:
         assert self._source is not None
@@ -417,22 +441,19 @@ class Run:
             "played": self._source.consumed,
             "credit": self._arena.credit.state(),
             "stores": {name: store.state() for name, store in self._arena.stores.items()},
-            "totals": self.totals.state(),
+            "totals": self.totals.state() | {"seconds": self._seconds()},
             "evaluations": self.evaluations.state(),
         }
 
-    async def _restore(self) -> None:
-        """Go back to the newest good checkpoint, if there is any, and forget what came after it."""
+    def _go_back(self) -> None:
+        """To the newest good checkpoint, or to the beginning; forget what came after it."""
         from engine.training import checkpoint
 
-        assert self._trainer is not None
-        found, refused = checkpoint.latest(self._checkpoints)
-        for problem in refused:
-            self._notice(f"{problem}; the one before it is used", "warning")
+        found, self._refused = checkpoint.latest(self._checkpoints)
+        self._store.rewind(found.step if found else -1)
         if found is None:
-            self._store.rewind(-1)
             return
-        await self._trainer.restore(found)
+        self._origin = found
         state = found.state
         self.step, self._arena.played = state["step"], state["played"]
         self._arena.credit.load_state(state["credit"])
@@ -441,7 +462,6 @@ class Run:
         self.totals.load_state(state["totals"])
         self.evaluations.load_state(state["evaluations"])
         self.checkpoint_path = found.path
-        self._store.rewind(self.step)
 
     # Telling
 
@@ -470,10 +490,11 @@ class Run:
         if self._main is not None:
             self._main.cancel()
 
+    def _seconds(self) -> float:
+        return self.totals.seconds + (time.monotonic() - self._clock if self._clock is not None else 0.0)
+
     def _stop_clock(self) -> None:
-        if self._clock is not None:
-            self.totals.seconds += time.monotonic() - self._clock
-            self._clock = None
+        self.totals.seconds, self._clock = self._seconds(), None
 
 
 def _arena(config: Config, task: Task) -> Arena:
@@ -528,3 +549,10 @@ def _new_folder(runs_dir: Path, name: str | None, config: Config) -> Path:
         ) from None
     except OSError as error:
         raise RunError(f"cannot make a folder in {runs_dir}: {error.strerror or error}") from error
+
+
+def _why_skipped(metrics: dict[str, float]) -> str:
+    """In words, why a step changed nothing; empty if it did."""
+    if not metrics["skipped"]:
+        return ""
+    return "its gradient was not finite" if metrics["nonfinite"] else "no turn had an advantage to learn from"

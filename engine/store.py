@@ -147,6 +147,8 @@ class Store:
         with self._transaction() as connection:
             row = (step, version, seconds, rows.to_json(metrics), skipped)
             connection.execute("INSERT INTO steps VALUES (?, ?, ?, ?, ?)", row)
+            # How an earlier sitting ended is no longer how the run ended.
+            connection.execute("DELETE FROM meta WHERE key IN ('state', 'reason')")
             _insert_episodes(connection, results, step, evaluation=False)
 
     def record_evaluation(self, event: EvaluationFinished, results: list[GenerateResult]) -> None:
@@ -173,7 +175,7 @@ class Store:
             connection.execute("INSERT INTO notices VALUES (?, ?, ?)", row)
 
     def record_state(self, state: RunState | str, reason: str = "") -> None:
-        """The run's state and its reason, so that a list of runs can tell how each ended."""
+        """How a sitting ended, and why, until the next step; so that a list of runs can tell."""
         with self._transaction() as connection:
             values = (("state", RunState(state).value), ("reason", rows.to_text(reason)))
             connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", values)
@@ -212,7 +214,7 @@ class Store:
         return [(step, Notice(rows.from_text(text), severity)) for step, text, severity in found]
 
     def state(self) -> StateChanged | None:
-        """The state last recorded. A run that was killed still says it is running."""
+        """How the run ended; None if it goes on, or was killed."""
         state = self.meta("state")
         return None if state is None else StateChanged(RunState(state), self.meta("reason") or "")
 

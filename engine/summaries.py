@@ -24,6 +24,8 @@ class RunSummary:
     """`"running"` while some process runs it, how it ended, or `"interrupted"` if it ended without a word."""
     reason: str = ""
     step: int = 0
+    steps: int = 0
+    """How many it is to do, edits included."""
     version: int = 0
     seconds: float = 0.0
     first: dict[str, float] = field(default_factory=dict)
@@ -50,7 +52,9 @@ def summary(folder: Path) -> RunSummary:
         run.updated = max(file.stat().st_mtime for file in files)
         with Store.open(folder, read_only=True) as store:
             _fill(run, store)
+            extended = [int(edit.after) for edit in store.edits() if edit.target == "run.steps"]
         run.config = load(folder / CONFIG)
+        run.steps = extended[-1] if extended else run.config.run.steps
     except (StoreError, ConfigError) as error:
         run.problem = str(error)
     except OSError as error:

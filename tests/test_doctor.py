@@ -114,12 +114,19 @@ def test_a_hub_that_answers_anything_is_reached(monkeypatch, status):
 
 
 def test_a_hub_that_never_answers_is_given_up_in_time(monkeypatch):
+    released = threading.Event()
+
+    def answer_late(*_: object, **__: object) -> None:
+        released.wait(10)
+        raise TimeoutError
+
     monkeypatch.setattr(doctor, "PATIENCE", 0.2)
-    monkeypatch.setattr(doctor.urllib.request, "urlopen", lambda *_, **__: time.sleep(5))
+    monkeypatch.setattr(doctor.urllib.request, "urlopen", answer_late)
     monkeypatch.setattr(hub, "HF_HUB_OFFLINE", False)
     started = time.monotonic()
     found = doctor.model_hub()
     assert time.monotonic() - started < 2
+    released.set()
     assert found.verdict is Verdict.WARN
     assert "no answer in 0.2 seconds" in found.text
 

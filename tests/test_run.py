@@ -123,7 +123,7 @@ def test_everything_shown_can_be_rebuilt_from_the_folder(finished):
     announced = {e.step: e.metrics for e in events if isinstance(e, StepFinished)}
     assert {step.step: step.metrics for step in store.steps()} == announced
     played = {e.result.rollout.id for e in events if isinstance(e, EpisodeFinished)}
-    assert {episode.id for episode in store.episodes()} == played
+    assert {episode.rollout.id for episode in store.episodes()} == played
     store.close()
 
 
@@ -294,7 +294,8 @@ async def test_an_edited_prompt_governs_the_next_episodes_and_says_so(tmp_path):
             for turn in rollout.turns:
                 system = turn.messages[0]["content"]
                 assert system == ("Nim. Be bold." if rollout.edits[turn.role] else "Nim.")
-    assert {rollout.edits.get("First") for rollout in (e.result.rollout for e in seen if isinstance(e, EpisodeFinished))} == {0, 1}
+    rollouts = [event.result.rollout for event in seen if isinstance(event, EpisodeFinished)]
+    assert {rollout.edits["First"] for rollout in rollouts if "First" in rollout.edits} == {0, 1}
     assert Run.open(tmp_path / "edited").roles["First"].system_prompt == "Nim. Be bold."
 
 
@@ -311,16 +312,14 @@ async def test_hyperparameters_change_mid_run_within_their_bounds(tmp_path):
 
 
 async def test_a_checkpoint_by_hand_is_kept_for_good(tmp_path):
-    run = Run.create(small(checkpoint__keep=1), tmp_path)
+    run = Run.create(small(checkpoint__keep=1, run__steps=6), tmp_path)
     stream = run.watch(live=False)
     playing = asyncio.create_task(run.start())
     await until(lambda: run.step == 1)
     path = await run.checkpoint()
     await playing
-    assert path.name in ("step-000001", "step-000002")
-    assert path.exists()
     saved = [(event.step, event.reason) for event in stream.drain() if isinstance(event, CheckpointSaved)]
-    assert (int(path.name[-6:]), "manual") in saved
+    assert (int(path.name.removeprefix("step-")), "manual") in saved
     assert "manual" in checkpoint.load(path).reasons
 
 

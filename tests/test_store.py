@@ -293,6 +293,24 @@ def test_a_run_in_progress_is_told_from_an_interrupted_one(tmp_path: Path):
     assert summaries(tmp_path)[0].state == "interrupted"
 
 
+def test_a_sitting_that_was_killed_does_not_pass_for_the_one_before_it(tmp_path: Path):
+    with Store.create(tmp_path / "run") as store:
+        store.record_step(1, 1, 1.0, {}, [])
+        store.record_state(RunState.FINISHED)
+    with Store.open(tmp_path / "run") as store:
+        store.record_step(2, 2, 1.0, {}, [])
+    assert summaries(tmp_path)[0].state == "interrupted"
+
+
+def test_a_run_that_was_extended_counts_to_its_new_end(tmp_path: Path):
+    with Store.create(tmp_path / "run") as store:
+        save(parse({"task": {"name": "nim"}}, ""), tmp_path / "run" / "config.toml")
+        assert summaries(tmp_path)[0].steps == 100
+        store.record_edit(EditApplied(1, 0, "run.steps", "100", "150"))
+        store.record_edit(EditApplied(2, 0, "train.kl", "0", "1"))
+    assert summaries(tmp_path)[0].steps == 150
+
+
 def test_a_summary_tells_how_a_run_ended(tmp_path: Path):
     with Store.create(tmp_path / "run") as store:
         store.record_step(1, 1, 1.5, {}, [])

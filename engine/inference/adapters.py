@@ -61,7 +61,7 @@ class Adapters:
     """The slots of one language model. Making one replaces the linear layers of `lm.model.layers`.
 
     Raises:
-        ValueError: if `lora.layers` names a layer the model hasn't.
+        ValueError: if `lora.layers` names a layer the model hasn't, or the model has adapters already.
     """
 
     def __init__(self, lm: LanguageModel, lora: LoRAConfig) -> None:
@@ -189,7 +189,10 @@ class Adapters:
             active.parameters, active.slots = before
 
     def _install(self, lm: LanguageModel) -> None:
-        names = [name for name, _ in lm.model.named_modules()]
+        modules = lm.model.named_modules()
+        if any(isinstance(module, SlotLinear) for _, module in modules):
+            raise ValueError(f"{lm.source} has adapters already; use those, or load the model again")
+        names = [name for name, _ in modules]
         prefix = next(name for name in names if name.endswith("layers.0")).removesuffix("0")
         for index, layer in enumerate(lm.model.layers):
             wrapped = []

@@ -98,12 +98,12 @@ class Batcher:
         self._limit, self._prefill_tokens = rows, prefill_tokens
         self._ends = np.zeros(lm.vocab_size, dtype=bool)
         self._ends[[token for token in lm.eos_tokens if token < lm.vocab_size]] = True
-        self._waiting: deque[Request] = deque()
-        self._cancelled: set[int] = set()
+        self._open: set[int] = set()
         self.clear()
 
     def __len__(self) -> int:
-        return len(self._waiting) + len(self._rows)
+        """Requests that haven't been reported as finished."""
+        return len(self._open)
 
     @property
     def waiting(self) -> int:
@@ -124,6 +124,7 @@ class Batcher:
             raise ValueError(f"request {request.id}: a prompt token isn't below {self._lm.vocab_size}")
         if request.sampling.max_tokens < 1:
             raise ValueError(f"request {request.id}: max_tokens is {request.sampling.max_tokens}, not at least 1")
+        self._open.add(request.id)
         self._waiting.append(request)
 
     def cancel(self, id: int) -> None:
@@ -131,14 +132,15 @@ class Batcher:
 
         What isn't known, or no longer, is ignored.
         """
-        self._cancelled.add(id)
+        if id in self._open:
+            self._cancelled.add(id)
 
     def clear(self) -> list[int]:
         """Forget every request, and return their ids: makes the batcher usable again after a tick that raised."""
-        ids = [request.id for request in self._waiting]
-        ids += [row.request.id for row in getattr(self, "_rows", [])]
-        self._waiting.clear()
-        self._cancelled.clear()
+        ids = sorted(self._open)
+        self._open.clear()
+        self._cancelled: set[int] = set()
+        self._waiting: deque[Request] = deque()
         self._rows: list[Row] = []
         self._state = np.empty(0, dtype=ROW)
         self._cache: list | None = None
@@ -151,12 +153,12 @@ class Batcher:
         self._withdraw(tick)
         self._follow_adapters(tick)
         arrivals = self._admit(tick)
-        if not self._rows and not arrivals:
-            return tick
         logits = [self._decode()] if self._rows else []
         if arrivals:
             logits.append(self._prefill(arrivals))
-        self._sample(logits[0] if len(logits) == 1 else mx.concatenate(logits), tick)
+        if logits:
+            self._sample(logits[0] if len(logits) == 1 else mx.concatenate(logits), tick)
+        self._open.difference_update(finished.id for finished in tick.finished)
         return tick
 
     def _withdraw(self, tick: Tick) -> None:
@@ -269,18 +271,25 @@ class Batcher:
         return self._lm.hidden(mx.array(tokens[:, (width - 1) // PREFILL_CHUNK * PREFILL_CHUNK :]), cache)
 
     def _new_state(self, arrivals: Sequence[Request]) -> np.ndarray:
-        state = np.empty(len(arrivals), dtype=ROW)
-        for row, request in zip(state, arrivals, strict=True):
-            sampling = request.sampling
-            row["key"] = request.key
-            row["temperature"], row["top_p"] = sampling.temperature, sampling.top_p
-            row["top_k"], row["min_p"] = sampling.top_k, sampling.min_p
-            row["slot"] = self._adapters.slot(request.player)
-            row["version"] = self._adapters.version(request.player)
-            row["last"], row["count"] = 0, 0
-            row["max_tokens"] = sampling.max_tokens
-            row["room"] = self._lm.context - len(request.prompt)
-        return state
+        context, slot, version = self._lm.context, self._adapters.slot, self._adapters.version
+        rows = [
+            (
+                request.key,
+                sampling.temperature,
+                sampling.top_p,
+                sampling.top_k,
+                sampling.min_p,
+                slot(request.player),
+                version(request.player),
+                0,
+                0,
+                sampling.max_tokens,
+                context - len(request.prompt),
+            )
+            for request in arrivals
+            for sampling in (request.sampling,)
+        ]
+        return np.array(rows, dtype=ROW)
 
     def _sample(self, logits: mx.array, tick: Tick) -> None:
         """Sample every row's token, record it, and let rows go that are done.

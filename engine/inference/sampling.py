@@ -99,8 +99,8 @@ def _least_weight(
             before = mx.cumsum(descending, axis=-1) - descending
             mass = mx.array(p.astype(np.float32))[:, None] * mx.sum(weights, axis=-1, keepdims=True)
             within = mx.sum(before < mass, axis=-1, keepdims=True).astype(mx.int32)
-            whole = mx.array(p >= 1)[:, None]
-            kept = mx.minimum(kept, mx.where(whole, size, mx.maximum(within, 1)))
+            within = mx.maximum(within, mx.array(np.where(p >= 1, size, 1).astype(np.int32))[:, None])
+            kept = mx.minimum(kept, within)
         floors.append(mx.take_along_axis(descending, kept - 1, axis=-1))
     if not floors:
         return None

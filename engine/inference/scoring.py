@@ -41,4 +41,4 @@ def reply_logprobs(
     targets = tokens[:, len(prompt) :]
     chosen = mx.take_along_axis(logits, targets[..., None], axis=-1)[..., 0]
     logprobs = ((chosen - fastmath.logsumexp(logits)) * mx.array(mask)).sum(axis=-1)
-    return logprobs.tolist()
+    return np.array(logprobs).tolist()

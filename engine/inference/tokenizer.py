@@ -17,7 +17,14 @@ class Tokenizer(Protocol):
     """What a client knows of a tokenizer."""
 
     @property
-    def eos_tokens(self) -> frozenset[int]: ...
+    def eos_tokens(self) -> frozenset[int]:
+        """Every token that ends a turn."""
+        ...
+
+    @property
+    def end_of_turn(self) -> int:
+        """The one that ends the assistant's turns in the chat template."""
+        ...
 
     def prompt(self, messages: Sequence[Message]) -> list[int]: ...
 
@@ -44,6 +51,8 @@ class ChatTokenizer:
             raise ValueError("the tokenizer has no chat template (chat_template): choose an instruct or chat model")
         self._tokenizer = tokenizer
         self.eos_tokens = frozenset(eos_tokens)
+        own = tokenizer.eos_token_id
+        self.end_of_turn: int = own if own in self.eos_tokens else min(self.eos_tokens)
         self._prompts: Remembered[list[int]] = Remembered(CACHED_PROMPTS)
         self._texts: Remembered[str] = Remembered(CACHED_TEXTS)
 
@@ -75,6 +84,7 @@ class ByteTokenizer:
 
     def __init__(self) -> None:
         self.eos_tokens = frozenset({self.END})
+        self.end_of_turn = self.END
 
     def prompt(self, messages: Sequence[Message]) -> list[int]:
         tokens: list[int] = []

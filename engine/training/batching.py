@@ -65,7 +65,7 @@ class Minibatch:
     lengths: np.ndarray
     """[S] int64: active tokens a sequence, what the normalisers are made of."""
     tokens: int
-    """Prompt and completion tokens, padding not counted."""
+    """Prompt and completion tokens of all rows, equal rows each counted; padding not."""
 
 
 def rows(records: Sequence[TrainingRecord]) -> list[Row]:
@@ -104,7 +104,7 @@ def minibatches(rows: Sequence[Row], count: int, budget: int, rng: np.random.Gen
 
 
 def _minibatch(rows: list[Row], budget: int) -> Minibatch:
-    ordered = sorted(rows, key=lambda row: row.length)
+    ordered = sorted(_distinct(rows), key=lambda row: row.length)
     groups: list[list[Row]] = []
     for row in ordered:
         if groups and (len(groups[-1]) + 1) * row.length <= budget:
@@ -116,7 +116,15 @@ def _minibatch(rows: list[Row], budget: int) -> Minibatch:
     for group in groups:
         microbatches.append(_microbatch(group, sequences))
         sequences += sum(len(row.spans) for row in group)
-    return Minibatch(microbatches, np.array(lengths, np.int64), sum(len(row.tokens) for row in ordered))
+    return Minibatch(microbatches, np.array(lengths, np.int64), sum(len(row.tokens) for row in rows))
+
+
+def _distinct(rows: list[Row]) -> list[Row]:
+    """Rows of equal tokens become one, computed once and learnt from each time: small games repeat themselves."""
+    found: dict[tuple[int, ...], Row] = {}
+    for row in rows:
+        found.setdefault(tuple(row.tokens), Row(row.tokens)).spans.extend(row.spans)
+    return list(found.values())
 
 
 def _microbatch(group: list[Row], first_segment: int) -> Microbatch:

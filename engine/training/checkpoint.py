@@ -66,6 +66,11 @@ class Checkpoint:
         return _arrays(self.path / LEARNER)
 
 
+def folder(root: Path, step: int) -> Path:
+    """Where the checkpoint of a step lies, or would."""
+    return root / f"step-{step:06d}"
+
+
 def save(
     root: Path,
     step: int,
@@ -99,7 +104,7 @@ def save(
 
 def commit(root: Path, step: int, write: Callable[[Path], None], reason: str) -> Path:
     """Have `write` fill an empty folder with `FILES`, make it durable, and rename it into place. See `save`."""
-    target = root / f"step-{step:06d}"
+    target = folder(root, step)
     mark = uuid.uuid4().hex[:8]
     draft = target.with_name(f"{target.name}.tmp-{mark}")
     replaced = target.with_name(f"{target.name}.old-{mark}")
@@ -173,17 +178,28 @@ def mark(path: Path, reason: str) -> None:
     Raises:
         CheckpointError: its manifest can't be read or written.
     """
+    _write_reasons(path, _joined(_manifest(path)["reasons"], reason))
+
+
+def _write_reasons(path: Path, reasons: list[str]) -> None:
     manifest = _manifest(path)
     with _failure_of(path / MANIFEST):
         draft = path / f"{MANIFEST}.tmp"
         try:
-            reasons = _joined(manifest["reasons"], reason)
             draft.write_text(_manifest_text(manifest["step"], reasons, manifest["files"]), encoding="utf-8")
             _sync(draft)
             draft.replace(path / MANIFEST)
             _sync(path)
         finally:
             draft.unlink(missing_ok=True)
+
+
+def only(path: Path, reason: str) -> None:
+    """Take a reason from every other checkpoint beside this one: there is one "best"."""
+    for other in _newest_first(path.parent):
+        reasons = _reasons(other)
+        if other != path and reason in reasons:
+            _write_reasons(other, [kept for kept in reasons if kept != reason] or [AUTO])
 
 
 def prune(root: Path, keep: int) -> list[Path]:
@@ -298,7 +314,7 @@ def _failure_of(path: Path) -> Iterator[None]:
         anchor = next(parent for parent in path.absolute().parents if parent.exists())
         free = shutil.disk_usage(anchor).free
         raise CheckpointError(
-            f"{path}: could not be written: {error} ({free / 1e6:.0f} MB are free there)"
+            f"{path}: could not be written: {error} ({free / 1e6:.0f} MB are free there now)"
         ) from error
 
 

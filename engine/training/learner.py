@@ -47,7 +47,7 @@ class Learner:
 
         Returns metrics, those of `Measures.metrics` and
 
-        - `turns` learnt from; `greedy`: turns left out, sampled at temperature 0 and so without a gradient;
+        - `turns` learnt from; `unlearnable`: turns left out, empty or sampled at temperature 0 (no gradient);
         - `age_mean`: versions between the learner and the oldest token of a turn, mean over turns;
         - `learning_rate`; `lora_b_norm`: 0 means that the adapter still does nothing;
         - `updates`; `nonfinite`: updates left out because loss or gradient was not finite;
@@ -60,9 +60,11 @@ class Learner:
             ValueError: a malformed record (see `batching.rows`).
         """
         train = self.train
-        sampled = [record for record in records if record.temperature > 0.0]
+        learnable = [record for record in records if record.tokens and record.temperature > 0.0]
         rng = np.random.default_rng((self.seed, self.steps))
-        minibatches = batching.minibatches(batching.rows(sampled), train.minibatches, train.microbatch_tokens, rng)
+        minibatches = batching.minibatches(
+            batching.rows(learnable), train.minibatches, train.microbatch_tokens, rng
+        )
         self._configure(train)
         measures = Measures(self.version, train.clip_low, train.clip_high)
         updates = nonfinite = 0
@@ -90,9 +92,9 @@ class Learner:
         self.steps += 1
         return {
             **measures.metrics(),
-            "turns": float(len(sampled)),
-            "greedy": float(len(records) - len(sampled)),
-            "age_mean": float(np.mean([self.version - record.version for record in sampled])) if sampled else 0.0,
+            "turns": float(len(learnable)),
+            "unlearnable": float(len(records) - len(learnable)),
+            "age_mean": sum(self.version - record.version for record in learnable) / max(1, len(learnable)),
             "learning_rate": float(self._optimiser.learning_rate),
             "lora_b_norm": self._norm_of_b(),
             "updates": float(updates),

@@ -20,7 +20,7 @@ class Measures:
         self._kept: dict[str, list[np.ndarray]] = defaultdict(list)
         self._pending: list[tuple[str, np.ndarray]] = []
         self._minibatches: list[tuple[float, float]] = []
-        self._tokens = self._padded_tokens = 0
+        self._tokens = self._computed_tokens = 0
 
     def add(self, microbatch: Microbatch, weights: np.ndarray, measured: dict[str, np.ndarray]) -> None:
         """`measured` holds [N] arrays: policy_loss, ratio, logprobs, entropy, and kl where there is one."""
@@ -39,7 +39,7 @@ class Measures:
         self._pending.clear()
         self._minibatches.append((loss, grad_norm))
         self._tokens += minibatch.tokens
-        self._padded_tokens += sum(microbatch.size for microbatch in minibatch.microbatches)
+        self._computed_tokens += sum(microbatch.size for microbatch in minibatch.microbatches)
 
     def discard(self) -> None:
         """The minibatch's update was left out."""
@@ -52,14 +52,15 @@ class Measures:
         - over active tokens: `entropy` (nats), `kl` if it has a weight, `ratio_mean`, `ratio_max`, `clip_fraction`;
         - `mismatch_mean`, `mismatch_max`: |log-probability here − when sampled| of tokens of the learner's own
           version, before the first update. Numerical drift between sampler and learner, to sit near 0;
-        - `tokens` (prompt and completion, each row once), `active_tokens`, `padded_tokens`.
+        - `tokens` (prompt and completion of every conversation), `active_tokens`, and `computed_tokens`: with
+          padding, and conversations that are alike once.
         """
         joined = {name: np.concatenate(arrays) for name, arrays in self._kept.items()}
         active = joined["ratio"].size if joined else 0
         found = {
             "tokens": float(self._tokens),
             "active_tokens": float(active),
-            "padded_tokens": float(self._padded_tokens),
+            "computed_tokens": float(self._computed_tokens),
         }
         if not joined:
             return found

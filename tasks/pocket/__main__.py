@@ -22,7 +22,7 @@ POCKET = Path(__file__).parents[2] / "engine" / "pocket"
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tasks.pocket", description=__doc__)
     parser.add_argument("--output", type=Path, default=POCKET, help="folder to write (default: %(default)s)")
-    parser.add_argument("--steps", type=int, default=1500, help="optimiser steps (default: %(default)s)")
+    parser.add_argument("--steps", type=int, default=2200, help="optimiser steps (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of weights and corpus (default: %(default)s)")
     options = parser.parse_args()
     started = time.monotonic()

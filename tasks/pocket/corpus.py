@@ -15,7 +15,6 @@ from functools import lru_cache
 from typing import Any
 
 from engine.games import Game
-from engine.types import Message
 from tasks.kuhn_poker import CARDS, LEGAL, KuhnPoker
 from tasks.nim import Nim
 from tasks.tictactoe import LINES, TicTacToe
@@ -34,10 +33,10 @@ STYLES = ("", "bold", "careful")
 
 @dataclass(frozen=True)
 class Example:
-    """A conversation up to the model's turn, and every answer with its probability."""
+    """A conversation: the system prompt, if there is one, and each question with all its answers."""
 
-    messages: list[Message]
-    answers: Answers
+    system: str | None
+    turns: list[tuple[str, Answers]]
 
 
 def normalised(weights: dict[str, float]) -> Answers:
@@ -73,7 +72,7 @@ def tictactoe_novice(state: str, style: str) -> Answers:
     weights = {}
     for move in TICTACTOE.legal(state):
         cell = int(move[1])
-        weight = 2.5 if cell in wins else 2.0 if cell in blocks else 1.0
+        weight = 2.0 if cell in wins else 1.6 if cell in blocks else 1.0
         if style == "bold" and cell % 2 == 0:  # the centre and the corners
             weight *= 2.0
         if style == "careful" and cell in blocks:
@@ -85,23 +84,27 @@ def tictactoe_novice(state: str, style: str) -> Answers:
 # ---------------------------------------------------------------- questions about the position
 
 
-def nim_question(state: tuple[int, int], rng: random.Random) -> tuple[str, Answers]:
+def nim_questions(state: tuple[int, int], rng: random.Random) -> list[tuple[str, Answers]]:
+    """What a move leaves."""
     taken = rng.randint(1, min(3, state[0]))
-    return f"-{taken}?", {f"[{state[0] - taken:02d}]": 1.0}
+    return [(f"-{taken}?", {f"[{state[0] - taken:02d}]": 1.0})]
 
 
-def kuhn_question(state: tuple[str, str], rng: random.Random) -> tuple[str, Answers]:
+def kuhn_questions(state: tuple[str, str], rng: random.Random) -> list[tuple[str, Answers]]:
+    """Which card is held, or whether it beats another."""
     card = state[0][KUHN.seat(state)]
-    if rng.random() < 0.5:
-        return "card?", {f"[{card}]": 1.0}
     other = rng.choice([c for c in CARDS if c != card])
-    return f"beats {other}?", {"[yes]" if CARDS.index(card) > CARDS.index(other) else "[no]": 1.0}
+    beats = (f"beats {other}?", {"[yes]" if CARDS.index(card) > CARDS.index(other) else "[no]": 1.0})
+    return [("card?", {f"[{card}]": 1.0}) if rng.random() < 0.5 else beats]
 
 
-def tictactoe_question(state: str, rng: random.Random) -> tuple[str, Answers]:
-    mark = rng.choice(TICTACTOE.seats)
-    cells = completing(state, mark)
-    return f"{mark}?", normalised({f"[{cell}]": 1.0 for cell in cells}) if cells else {"[-]": 1.0}
+def tictactoe_questions(state: str, rng: random.Random) -> list[tuple[str, Answers]]:
+    """Which cells would make three in a row: for one side, then for the other."""
+    answers = {}
+    for mark in rng.sample(TICTACTOE.seats, 2):
+        cells = completing(state, mark)
+        answers[f"{mark}?"] = normalised({f"[{cell}]": 1.0 for cell in cells}) if cells else {"[-]": 1.0}
+    return list(answers.items())
 
 
 # ---------------------------------------------------------------- which positions
@@ -148,11 +151,12 @@ PHRASES = (
     "You are a player of {}. Answer with a move.",
     "Now {}, please.",
 )
-WORDS = (
-    "a an and answer as at best board by can careful chips do each every for from game go good hard have if in is it "
-    "just keep last lose make many me more move moves never no not of on one only opponent or other play player say "
-    "should so take that the then think this to try turn up use very want well what when win with you your"
-).split()
+WORDS = """
+    a an and answer as at best board by can careful chips do each every for from game go good hard have if in is
+    it just keep last lose make many me more move moves never no not of on one only opponent or other play
+    player say should so take that the then think this to try turn up use very want well what when win with you
+    your
+""".split()
 
 
 def chatter(rng: random.Random) -> str:
@@ -188,41 +192,32 @@ def system_prompt(game: Game[Any], rng: random.Random) -> tuple[str | None, str]
 
 
 @dataclass(frozen=True)
-class Kind:
-    """One kind of example: a game's positions, played or asked about."""
+class Lesson:
+    """A game: the position is shown and the novice moves, then questions about it follow."""
 
     game: Game[Any]
     position: Callable[[random.Random], Any]
-    novice: Callable[[Any, str], Answers] | None = None
-    question: Callable[[Any, random.Random], tuple[str, Answers]] | None = None
+    novice: Callable[[Any, str], Answers]
+    questions: Callable[[Any, random.Random], list[tuple[str, Answers]]]
+    rows: int
+    """How many of a step's examples are of it."""
 
     def draw(self, rng: random.Random) -> Example:
         state = self.position(rng)
-        prompt, style = system_prompt(self.game, rng)
-        user = self.game.observe(state, self.game.seat(state))
-        if self.question:
-            asked, answers = self.question(state, rng)
-            user = f"{user} {asked}"
-        else:
-            assert self.novice
-            answers = self.novice(state, style)
-        system: list[Message] = [] if prompt is None else [{"role": "system", "content": prompt}]
-        return Example([*system, {"role": "user", "content": user}], answers)
+        system, style = system_prompt(self.game, rng)
+        shown = self.game.observe(state, self.game.seat(state))
+        return Example(system, [(shown, self.novice(state, style)), *self.questions(state, rng)])
 
 
-MIX = {
-    "nim play": (Kind(NIM, nim_position, novice=nim_novice), 20),
-    "nim question": (Kind(NIM, nim_position, question=nim_question), 6),
-    "kuhn play": (Kind(KUHN, kuhn_position, novice=kuhn_novice), 20),
-    "kuhn question": (Kind(KUHN, kuhn_position, question=kuhn_question), 6),
-    "tictactoe play": (Kind(TICTACTOE, tictactoe_position, novice=tictactoe_novice), 56),
-    "tictactoe question": (Kind(TICTACTOE, tictactoe_position, question=tictactoe_question), 52),
-}
-"""Each kind and how many of a step's 160 examples are of it."""
+LESSONS = (
+    Lesson(NIM, nim_position, nim_novice, nim_questions, rows=12),
+    Lesson(KUHN, kuhn_position, kuhn_novice, kuhn_questions, rows=12),
+    Lesson(TICTACTOE, tictactoe_position, tictactoe_novice, tictactoe_questions, rows=40),
+)
 
 
 def batches(seed: int) -> Iterator[list[Example]]:
     """One step's examples after another, without end; the same for the same seed."""
     rng = random.Random(seed)
     while True:
-        yield [kind.draw(rng) for kind, rows in MIX.values() for _ in range(rows)]
+        yield [lesson.draw(rng) for lesson in LESSONS for _ in range(lesson.rows)]

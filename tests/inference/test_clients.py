@@ -1,0 +1,334 @@
+"""Clients: futures that always resolve, deterministic batches in lockstep, and errors that reach the caller."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+import time
+
+import pytest
+
+from engine.config import LoRAConfig, ModelConfig
+from engine.inference.clients import LocalClient, ScriptedClient
+from engine.inference.device import Device
+from engine.types import EngineError, Sampling, StopReason
+from tests.inference.conftest import Oracle, moved
+from tests.tiny import END
+
+SAMPLING = Sampling(max_tokens=6)
+
+
+def ask(text: str) -> list:
+    return [{"role": "user", "content": text}]
+
+
+def _load(folder):
+    from engine.inference import models
+    from engine.inference.adapters import Adapters
+
+    lm, tokenizer = models.load(str(folder), 256)
+    adapters = Adapters(lm, LoRAConfig(rank=4))
+    adapters.publish("policy", moved(adapters, 1), 1)
+    return lm, tokenizer, adapters
+
+
+class Local:
+    """A client over its own device, and what became of it."""
+
+    def __init__(self, folder, *, lockstep: bool = False, **config) -> None:
+        self.folder, self.lockstep = folder, lockstep
+        self.config = ModelConfig(**config)
+        self.errors: list[BaseException] = []
+        self.device = Device(on_error=self.errors.append)
+
+    async def __aenter__(self) -> Local:
+        self.device.start()
+        self.lm, self.tokenizer, self.adapters = await self.device.call(_load, self.folder)
+        self.client = LocalClient(
+            self.device, self.lm, self.adapters, self.tokenizer, self.config, lockstep=self.lockstep
+        )
+        return self
+
+    async def __aexit__(self, *error) -> None:
+        self.device.stop()
+
+    def submit(self, text: str, key: int = 1, sampling=SAMPLING, player="policy", **callbacks):
+        return self.client.submit(ask(text), sampling, player, key, **callbacks)
+
+
+async def test_a_completion_holds_all_that_training_needs(folder):
+    async with Local(folder) as local:
+        streamed, done = [], []
+        completion = await local.submit(
+            "hello", on_tokens=lambda tokens, logprobs: streamed.extend(tokens), on_done=lambda: done.append(1)
+        )
+    assert completion.prompt_tokens == local.tokenizer.prompt(ask("hello"))
+    assert completion.text == local.tokenizer.decode(completion.tokens)
+    assert len(completion.tokens) == len(completion.logprobs) == len(completion.versions) > 0
+    assert set(completion.versions) == {1}
+    assert (completion.player, completion.sampling) == ("policy", SAMPLING)
+    assert streamed == completion.tokens
+    assert done == [1]
+
+
+async def test_many_tasks_each_get_their_own_answer(folder):
+    async with Local(folder, rows=5) as local:
+        alone = [await local.submit(f"question {i}", key=i) for i in range(12)]
+        crowded = await asyncio.gather(*(local.submit(f"question {i}", key=i) for i in range(12)))
+    assert [completion.tokens for completion in crowded] == [completion.tokens for completion in alone]
+
+
+async def play_in_lockstep(folder, jitter: random.Random) -> tuple[list, list]:
+    """Four players of unequal patience ask on and on. Returns each batch's requests, and all log-probabilities."""
+    async with Local(folder, lockstep=True) as local:
+        batches: list[int] = []
+        hidden = local.lm.hidden
+
+        def watched(tokens, cache=None):
+            batches.append(tokens.shape)
+            time.sleep(jitter.random() * 0.003)  # the device's timing must not matter
+            return hidden(tokens, cache)
+
+        local.lm.hidden = watched  # type: ignore[method-assign]
+        runnable = 4
+        logprobs: dict[int, list] = {i: [] for i in range(4)}
+
+        def settle():
+            if runnable == 0:
+                local.client.flush()
+
+        def unblock():
+            nonlocal runnable
+            runnable += 1
+
+        local.client.settle = settle
+
+        async def play(i: int) -> None:
+            nonlocal runnable
+            for turn in range(4):
+                await asyncio.sleep(jitter.random() * 0.003)
+                sampling = Sampling(max_tokens=1 + (3 * i + turn) % 7)
+                future = local.submit(f"{i} {turn}", key=10 * i + turn, sampling=sampling, on_done=unblock)
+                runnable -= 1
+                settle()
+                logprobs[i].append((await future).logprobs)
+            runnable -= 1
+            settle()
+
+        await asyncio.wait_for(asyncio.gather(*(play(i) for i in range(4))), 20)
+    return batches, [logprobs[i] for i in range(4)]
+
+
+async def test_lockstep_batches_dont_depend_on_timing_to_the_last_bit(folder):
+    first = await play_in_lockstep(folder, random.Random(1))
+    second = await play_in_lockstep(folder, random.Random(2))
+    assert first == second
+    assert len({shape[0] for shape in first[0]}) > 1
+
+
+async def test_in_lockstep_nothing_starts_before_the_flush_and_a_stray_flush_changes_nothing(folder):
+    async with Local(folder, lockstep=True) as local:
+        futures = [local.submit(f"{i}", key=i, sampling=Sampling(max_tokens=3)) for i in range(3)]
+        await asyncio.sleep(0.05)
+        assert local.lm is not None
+        assert not any(future.done() for future in futures)
+        for _ in range(3):
+            local.client.flush()
+        await asyncio.wait_for(asyncio.gather(*futures), 5)
+
+
+async def test_work_of_the_learner_goes_on_while_lockstep_holds_the_batcher(folder):
+    async with Local(folder, lockstep=True) as local:
+        local.submit("waiting")
+
+        def steps():
+            for _ in range(5):
+                yield
+            return 5
+
+        assert await asyncio.wait_for(local.device.work(steps()), 5) == 5
+
+
+async def test_pausing_holds_generation_and_resuming_goes_on(folder):
+    async with Local(folder) as local:
+        expected = await local.submit("x", sampling=Sampling(max_tokens=60))
+        tokens = []
+        future = local.submit("x", sampling=Sampling(max_tokens=60), on_tokens=lambda new, _: tokens.extend(new))
+        while not tokens:
+            await asyncio.sleep(0.001)
+        local.device.pause()
+        await local.device.call(int)
+        await asyncio.sleep(0.01)
+        held = len(tokens)
+        await asyncio.sleep(0.05)
+        assert len(tokens) == held
+        assert future.done() == (held == len(expected.tokens))
+        local.device.resume()
+        assert (await future).tokens == expected.tokens
+
+
+@pytest.mark.parametrize("lockstep", [False, True])
+async def test_cancelling_a_future_withdraws_the_request_and_frees_its_row(folder, lockstep):
+    async with Local(folder, lockstep=lockstep, rows=1) as local:
+        done = []
+        local.client.settle = local.client.flush
+        endless = Sampling(max_tokens=10_000)
+        hog = local.submit("hog", sampling=endless, on_done=lambda: done.append("hog"))
+        unsent = local.submit("unsent", on_done=lambda: done.append("unsent"))
+        unsent.cancel()
+        local.client.flush()
+        await asyncio.sleep(0.01)
+        hog.cancel()
+        after = local.submit("after", on_done=lambda: done.append("after"))
+        local.client.flush()
+        assert (await asyncio.wait_for(after, 10)).tokens
+        assert sorted(done) == ["after", "hog", "unsent"]
+        assert local.client.in_flight == 0
+
+
+async def test_on_done_comes_before_the_one_who_waits_goes_on_also_when_cancelled(folder):
+    async with Local(folder) as local:
+        order = []
+
+        async def wait(future):
+            try:
+                await future
+            finally:
+                order.append("resumed")
+
+        for cancelled in (False, True):
+            order.clear()
+            future = local.submit("x", on_done=lambda: order.append("done"))
+            task = asyncio.ensure_future(wait(future))
+            await asyncio.sleep(0)
+            if cancelled:
+                task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            assert order == ["done", "resumed"]
+
+
+@pytest.mark.parametrize("lockstep", [False, True])
+async def test_a_device_error_reaches_every_caller_and_the_next_request_works(folder, lockstep):
+    async with Local(folder, lockstep=lockstep) as local:
+        head = local.lm.head
+
+        def broken(hidden):
+            raise MemoryError("no room")
+
+        local.lm.head = broken  # type: ignore[method-assign]
+        futures = [local.submit(f"{i}") for i in range(3)]
+        local.client.flush()
+        results = await asyncio.wait_for(asyncio.gather(*futures, return_exceptions=True), 5)
+        assert all(isinstance(result, EngineError) for result in results)
+        assert "MemoryError: no room" in str(results[0])
+        await local.device.call(int)
+        assert [str(error) for error in local.errors] == ["no room"]
+        local.lm.head = head  # type: ignore[method-assign]
+        again = local.submit("again")
+        local.client.flush()
+        assert (await asyncio.wait_for(again, 5)).tokens
+
+
+async def test_an_unknown_player_fails_its_own_request_only(folder):
+    async with Local(folder) as local:
+        good, bad = local.submit("x"), local.submit("x", player="nobody")
+        with pytest.raises(KeyError, match="no player 'nobody': there are base, policy"):
+            await bad
+        assert (await good).tokens
+
+
+async def test_stopping_the_device_cancels_what_is_in_flight_and_later_requests_fail(folder):
+    async with Local(folder) as local:
+        done = []
+        future = local.submit("x", sampling=Sampling(max_tokens=10_000), on_done=lambda: done.append(1))
+        await asyncio.sleep(0.02)
+        if not future.done():
+            local.device.stop()
+            with pytest.raises(asyncio.CancelledError):
+                await future
+        assert done == [1]
+        local.device.stop()
+        with pytest.raises(EngineError, match="was stopped"):
+            await local.submit("y")
+
+
+async def test_a_callback_that_raises_is_reported_and_takes_nobody_along(folder):
+    reported = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: reported.append(context["exception"]))
+    async with Local(folder) as local:
+        first = local.submit("x", on_done=lambda: 1 / 0)
+        second = local.submit("y")
+        await asyncio.gather(first, second)
+    assert [type(error) for error in reported] == [ZeroDivisionError]
+
+
+async def test_scores_are_mlx_lms_teacher_forced_logprobs_with_the_end_of_turn(folder):
+    replies = ["a", "bc", ""]
+    async with Local(folder) as local:
+        scores = await local.client.score(ask("x"), replies, Sampling(temperature=0.8), "base")
+        oracle = await local.device.call(Oracle, folder)
+        for score, reply in zip(scores, replies, strict=True):
+            tokens = [*local.tokenizer.encode(reply), END]
+            prompt = local.tokenizer.prompt(ask("x"))
+            expected = await local.device.call(oracle.logprobs, prompt, tokens, 0.8)
+            assert score == pytest.approx(expected.sum(), abs=1e-3)
+
+
+async def test_the_event_loop_stays_responsive_while_the_device_works(folder):
+    async with Local(folder) as local:
+        futures = [local.submit(f"{i}", key=i, sampling=Sampling(max_tokens=200)) for i in range(64)]
+        lags = []
+        while not all(future.done() for future in futures):
+            start = time.perf_counter()
+            await asyncio.sleep(0.002)
+            lags.append(time.perf_counter() - start - 0.002)
+    assert sorted(lags)[len(lags) // 2] < 0.02
+    assert threading.active_count() < 20
+
+
+# A client without a model
+
+
+async def test_scripted_answers_are_bytes_with_an_end_of_turn_and_seeded_by_the_key():
+    client = ScriptedClient(lambda messages, player, rng: f"{messages[-1]['content']} {player} {rng.random():.3f}")
+    first = await client.submit(ask("hi"), SAMPLING_LONG, "policy", 5)
+    again = await client.submit(ask("hi"), SAMPLING_LONG, "policy", 5)
+    other = await client.submit(ask("hi"), SAMPLING_LONG, "policy", 6)
+    assert first.text.startswith("hi policy 0.")
+    assert first.text == again.text != other.text
+    assert first.tokens == [*first.text.encode(), client.tokenizer.end_of_turn]
+    assert len(first.logprobs) == len(first.versions) == len(first.tokens)
+    assert first.stop_reason is StopReason.STOP
+
+
+SAMPLING_LONG = Sampling(max_tokens=100)
+
+
+async def test_a_scripted_answer_that_is_too_long_is_cut():
+    client = ScriptedClient(lambda messages, player, rng: "0123456789")
+    completion = await client.submit(ask("hi"), Sampling(max_tokens=4), "policy", 0)
+    assert (completion.text, completion.stop_reason) == ("0123", StopReason.LENGTH)
+
+
+async def test_a_scripted_error_reaches_the_caller_and_on_done_is_called():
+    def reply(messages, player, rng):
+        raise EngineError("scripted")
+
+    done = []
+    with pytest.raises(EngineError, match="scripted"):
+        await ScriptedClient(reply).submit(ask("x"), SAMPLING, "p", 0, on_done=lambda: done.append(1))
+    assert done == [1]
+
+
+async def test_in_lockstep_scripted_answers_wait_for_the_flush_and_settle_follows():
+    client = ScriptedClient(lambda messages, player, rng: "ok", lockstep=True)
+    settled = []
+    client.settle = lambda: settled.append(1)
+    futures = [client.submit(ask("x"), SAMPLING, "p", i) for i in range(2)]
+    futures[0].cancel()
+    await asyncio.sleep(0.01)
+    assert not futures[1].done()
+    client.flush()
+    assert (await futures[1]).text == "ok"
+    assert settled == [1]

@@ -1,0 +1,126 @@
+"""Scores of active tokens against NumPy on the row alone: unpadded, all its logits."""
+
+from __future__ import annotations
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+from engine.inference import fastmath
+from engine.training import batching
+from engine.training.logprobs import Scores, active_hidden, score
+from engine.types import TrainingRecord
+from tests.training.conftest import Tiny
+
+
+def mixed_records(tiny: Tiny) -> list[TrainingRecord]:
+    return [
+        record
+        for index, temperature in enumerate((1.0, 0.6, 1.7))
+        for record in tiny.records(5, seed=index, temperature=temperature)
+    ]
+
+
+def microbatch_of(records: list[TrainingRecord]) -> tuple[batching.Microbatch, list[TrainingRecord]]:
+    """One padded microbatch, and the records in its order."""
+    ordered = sorted(records, key=lambda r: len(r.prompt_tokens) + len(r.tokens))
+    [minibatch] = batching.minibatches(batching.rows(ordered), 1, 100_000, np.random.default_rng(0))
+    [microbatch] = minibatch.microbatches
+    return microbatch, ordered
+
+
+def scores_of(tiny: Tiny, microbatch: batching.Microbatch, chunk_elements: int = 1 << 25) -> Scores:
+    tokens, positions = mx.array(microbatch.tokens), mx.array(microbatch.positions)
+    with tiny.adapters.learning(tiny.moved()):
+        hidden = active_hidden(tiny.lm, tokens, positions)
+    base = active_hidden(tiny.lm, tokens, positions)
+    return score(
+        tiny.lm, hidden, mx.array(microbatch.targets), mx.array(microbatch.temperatures), base, chunk_elements
+    )
+
+
+@pytest.mark.parametrize("fast", ["0", "1"])
+def test_a_padded_row_gets_the_scores_it_would_get_alone(tiny: Tiny, fast: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv(fastmath.SWITCH, fast)
+    microbatch, records = microbatch_of(mixed_records(tiny))
+    assert len({len(r.prompt_tokens) + len(r.tokens) for r in records}) > 5
+    found = scores_of(tiny, microbatch)
+    policy = np.concatenate([tiny.logs(r, tiny.moved()) for r in records])
+    base = np.concatenate([tiny.logs(r) for r in records])
+    rows = np.arange(len(policy)), microbatch.targets
+    expected = Scores(
+        logprobs=policy[rows],
+        entropy=-np.sum(np.exp(policy) * policy, axis=-1),
+        reference=base[rows],
+        forward_kl=np.sum(np.exp(base) * (base - policy), axis=-1),
+    )
+    for name, array, oracle in zip(Scores._fields, found, expected, strict=True):
+        np.testing.assert_allclose(np.array(array), oracle, atol=3e-5, rtol=1e-5, err_msg=name)
+
+
+def gradient(tiny: Tiny, microbatch: batching.Microbatch, chunk_elements: int) -> tuple[np.ndarray, np.ndarray]:
+    """(values, gradient by hidden states) of a sum in which every score has another weight."""
+    rng = np.random.default_rng(1)
+    hidden = mx.array(rng.normal(size=(len(microbatch.targets), 32)).astype(np.float32))
+    base = mx.array(rng.normal(size=hidden.shape).astype(np.float32))
+    weights = mx.array(rng.normal(size=(4, len(microbatch.targets))).astype(np.float32))
+    targets, temperatures = mx.array(microbatch.targets), mx.array(microbatch.temperatures)
+
+    def total(hidden: mx.array) -> mx.array:
+        return mx.sum(weights * mx.stack(score(tiny.lm, hidden, targets, temperatures, base, chunk_elements)))
+
+    value, found = mx.value_and_grad(total)(hidden)
+    return np.array(value), np.array(found)
+
+
+@pytest.mark.parametrize("positions", [1, 7, 20])
+def test_chunks_of_positions_change_neither_value_nor_gradient(tiny: Tiny, positions: int):
+    microbatch, _ = microbatch_of(mixed_records(tiny))
+    assert len(microbatch.targets) > 2 * positions
+    whole = gradient(tiny, microbatch, 1 << 25)
+    parts = gradient(tiny, microbatch, positions * tiny.lm.vocab_size)
+    np.testing.assert_allclose(parts[0], whole[0], rtol=1e-5)
+    np.testing.assert_allclose(parts[1], whole[1], rtol=1e-4, atol=1e-6 * np.abs(whole[1]).max())
+
+
+def test_the_gradient_is_that_of_plain_log_softmax(tiny: Tiny):
+    microbatch, _ = microbatch_of(mixed_records(tiny))
+    rng = np.random.default_rng(2)
+    hidden, base = (mx.array(rng.normal(size=(len(microbatch.targets), 32)).astype(np.float32)) for _ in range(2))
+    targets, temperatures = mx.array(microbatch.targets), mx.array(microbatch.temperatures)[:, None]
+
+    def plain(hidden: mx.array) -> mx.array:
+        logits, reference = (tiny.lm.head(h) / temperatures for h in (hidden, base))
+        p = logits - mx.logsumexp(logits, axis=-1, keepdims=True)
+        q = mx.stop_gradient(reference - mx.logsumexp(reference, axis=-1, keepdims=True))
+        taken = mx.take_along_axis(p, targets[:, None], axis=-1)
+        return mx.sum(taken) - 0.3 * mx.sum(mx.exp(p) * p) + 0.7 * mx.sum(mx.exp(q) * (q - p))
+
+    def ours(hidden: mx.array) -> mx.array:
+        found = score(tiny.lm, hidden, targets, temperatures[:, 0], base)
+        assert found.forward_kl is not None
+        return mx.sum(found.logprobs) + 0.3 * mx.sum(found.entropy) + 0.7 * mx.sum(found.forward_kl)
+
+    expected, found = mx.grad(plain)(hidden), mx.grad(ours)(hidden)
+    np.testing.assert_allclose(np.array(found), np.array(expected), rtol=1e-3, atol=2e-5)
+
+
+def test_no_gradient_flows_into_the_reference(tiny: Tiny):
+    microbatch, _ = microbatch_of(mixed_records(tiny))
+    targets, temperatures = mx.array(microbatch.targets), mx.array(microbatch.temperatures)
+    hidden = mx.random.normal((len(targets), 32), key=mx.random.key(0))
+
+    def divergence(base: mx.array) -> mx.array:
+        found = score(tiny.lm, hidden, targets, temperatures, base)
+        assert found.forward_kl is not None
+        assert found.reference is not None
+        return mx.sum(found.forward_kl) + mx.sum(found.reference)
+
+    assert not np.array(mx.grad(divergence)(hidden + 1.0)).any()
+
+
+def test_without_a_reference_there_is_no_divergence(tiny: Tiny):
+    hidden = mx.random.normal((3, 32), key=mx.random.key(0))
+    found = score(tiny.lm, hidden, mx.array([1, 2, 3]), mx.ones(3))
+    assert found.reference is None
+    assert found.forward_kl is None

@@ -1,0 +1,61 @@
+"""Looking at the app from a test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rich.segment import Segment
+from textual.pilot import Pilot
+
+from tests.tui.demo import app as demo_app
+from tests.tui.fake import FakeRun
+from tui.app import SelfPlayApp
+from tui.screens.run import RunScreen
+
+SIZES = [(80, 24), (120, 40)]
+
+
+def cells(app: SelfPlayApp) -> list[list[Segment]]:
+    """What is on the screen, line by line."""
+    return [list(strip) for strip in app.screen._compositor.render_strips()]
+
+
+def seen(app: SelfPlayApp) -> str:
+    """The letters on the screen."""
+    return "\n".join("".join(segment.text for segment in line) for line in cells(app))
+
+
+async def until(pilot: Pilot[None], condition: Callable[[], object], seconds: float = 5.0) -> None:
+    """Waits until the condition holds; fails where it doesn't in time."""
+    for _ in range(int(seconds / 0.02)):
+        if condition():
+            return
+        await pilot.pause(0.02)
+    app = pilot.app
+    assert isinstance(app, SelfPlayApp)
+    raise AssertionError(f"it never came true; on the screen:\n{seen(app)}")
+
+
+def watching(run: FakeRun, **more: object) -> SelfPlayApp:
+    """The app, opened on a run whose ticks the test plays itself."""
+    return demo_app(start=run, **more)  # type: ignore[arg-type]
+
+
+def still(**more: object) -> FakeRun:
+    """A run that plays only when told to."""
+    return FakeRun(seconds_per_tick=0, **more)  # type: ignore[arg-type]
+
+
+async def play(pilot: Pilot[None], run: FakeRun, ticks: int) -> None:
+    """Plays ticks, the app seeing each, and draws a last time."""
+    app = pilot.app
+    assert isinstance(app, SelfPlayApp)
+    await until(pilot, lambda: run.state.value == "running" or "start" not in run.calls)
+    for _ in range(ticks):
+        run.advance()
+        assert app.session is not None
+        app.session.drain()
+    await pilot.pause()
+    if isinstance(app.screen, RunScreen):
+        await app.screen.draw(True)
+    await pilot.pause()

@@ -1,0 +1,190 @@
+"""Home: what there is to choose from, and what choosing does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.tui.demo import PRESETS, RUNS
+from tests.tui.demo import app as demo_app
+from tests.tui.fake import FakeRun
+from tests.tui.look import SIZES, play, seen, still, until
+from tui.app import SelfPlayApp
+from tui.interface import PresetInfo, RunInfo
+from tui.screens.dialog import Confirm
+from tui.screens.home import HomeScreen
+from tui.screens.run import RunScreen
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_presets_and_runs_are_listed_with_what_they_are(size: tuple[int, int]) -> None:
+    async with demo_app().run_test(size=size) as pilot:
+        await until(pilot, lambda: "nim-pocket" in seen(pilot.app))  # type: ignore[arg-type]
+        shown = seen(pilot.app)  # type: ignore[arg-type]
+        for text in (
+            "A tiny model finds out",
+            "0.4 GB · fits",
+            "yours",
+            "haggle.toml, line 7",
+            "win vs random 0.91",
+        ):
+            assert text in shown
+        assert "kuhn-1" in shown
+        assert "record run.sqlite is damaged" in shown
+
+
+async def test_enter_starts_the_chosen_preset() -> None:
+    made: list[str] = []
+    run = still()
+
+    def create(name: str) -> FakeRun:
+        made.append(name)
+        return run
+
+    app = SelfPlayApp(presets=lambda: PRESETS, runs=lambda: RUNS, create=create, resume=lambda _: still())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("down", "enter")
+        await until(pilot, lambda: isinstance(app.screen, RunScreen))
+        await until(pilot, lambda: "start" in run.calls)
+        assert made == ["kuhn-pocket"]
+
+
+async def test_a_finished_run_is_opened_and_not_started_and_another_is_resumed() -> None:
+    opened: list[Path] = []
+    runs: list[FakeRun] = []
+
+    def resume(folder: Path) -> FakeRun:
+        opened.append(folder)
+        runs.append(still())
+        return runs[-1]
+
+    app = SelfPlayApp(presets=lambda: [], runs=lambda: RUNS, create=lambda _: still(), resume=resume)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, RunScreen) and "finished" in seen(app))
+        assert runs[0].calls == []
+        await pilot.press("escape")
+        await until(pilot, lambda: isinstance(app.screen, HomeScreen))
+        await pilot.press("down", "enter")
+        await until(pilot, lambda: len(runs) == 2 and "start" in runs[1].calls)
+        assert opened == [Path("runs/nim-2"), Path("runs/kuhn-1")]
+
+
+async def test_what_has_a_problem_says_it_and_does_not_start() -> None:
+    app = demo_app()
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+        await pilot.press("end", "enter")
+        await until(pilot, lambda: seen(app).count("haggle.toml, line 7") == 2)
+        assert isinstance(app.screen, HomeScreen)
+
+
+async def test_a_preset_that_cannot_be_made_leaves_home_alive() -> None:
+    def create(name: str) -> FakeRun:
+        raise ValueError(f"{name}: [run] steps = -1 is below 1")
+
+    app = SelfPlayApp(presets=lambda: PRESETS, runs=lambda: [], create=create, resume=lambda _: still())
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+        await pilot.press("enter")
+        await until(pilot, lambda: "[run] steps = -1 is below 1" in seen(app))
+        assert isinstance(app.screen, HomeScreen)
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_the_filter_narrows_both_lists(size: tuple[int, int]) -> None:
+    app = demo_app()
+    async with app.run_test(size=size) as pilot:
+        await pilot.press("slash", *"qwen")
+        await until(pilot, lambda: "nim-pocket" not in seen(app))
+        shown = seen(app)
+        assert "tictactoe-qwen" in shown
+        assert "2 of 5" in shown
+        assert "No run passes the filter" in shown
+        await pilot.press("escape")
+        await until(pilot, lambda: "nim-pocket" in seen(app))
+
+
+async def test_enter_in_the_filter_starts_the_first_that_passes() -> None:
+    made: list[str] = []
+
+    def create(name: str) -> FakeRun:
+        made.append(name)
+        return still()
+
+    app = SelfPlayApp(presets=lambda: PRESETS, runs=lambda: [], create=create, resume=lambda _: still())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("slash", *"qwen", "enter")
+        await until(pilot, lambda: made == ["tictactoe-qwen"])
+
+
+async def test_empty_lists_say_what_to_do() -> None:
+    app = demo_app(empty=True)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "No presets were found" in seen(app))
+        assert "Choose a preset above and press enter" in seen(app)
+
+
+async def test_a_run_at_work_goes_on_and_can_be_returned_to() -> None:
+    run = still(episodes=4)
+    app = demo_app(make=lambda: run)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, RunScreen))
+        await play(pilot, run, 5)
+        await pilot.press("escape")
+        await until(pilot, lambda: "at work" in seen(app))
+        while run._status.step < 2:
+            await play(pilot, run, 10)
+        assert "stop" not in run.calls
+        await pilot.press("tab", "home", "enter")
+        await until(pilot, lambda: isinstance(app.screen, RunScreen) and "step 2/100" in seen(app))
+
+
+async def test_another_run_is_begun_only_after_the_one_at_work_was_stopped() -> None:
+    runs: list[FakeRun] = []
+
+    def create(_: str) -> FakeRun:
+        runs.append(still(name=f"nim-{len(runs)}"))
+        return runs[-1]
+
+    app = SelfPlayApp(presets=lambda: PRESETS, runs=lambda: [], create=create, resume=lambda _: still())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, RunScreen))
+        await play(pilot, runs[0], 3)
+        await pilot.press("escape", "shift+tab")
+        app.home.preset_list.focus()
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, Confirm))
+        await pilot.press("n")
+        await until(pilot, lambda: isinstance(app.screen, HomeScreen))
+        assert len(runs) == 1
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, Confirm))
+        await pilot.press("enter")
+        await until(pilot, lambda: len(runs) == 2 and isinstance(app.screen, RunScreen))
+        assert runs[0].calls == ["start", "stop"]
+
+
+async def test_lists_are_read_again_on_r() -> None:
+    presets = [PRESETS[0]]
+    app = SelfPlayApp(presets=lambda: presets, runs=lambda: [], create=lambda _: still(), resume=lambda _: still())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "nim-pocket" in seen(app))
+        presets.append(PresetInfo("brand-new"))
+        await pilot.press("r")
+        await until(pilot, lambda: "brand-new" in seen(app))
+
+
+async def test_details_stand_beside_the_lists_where_there_is_room() -> None:
+    app = demo_app()
+    async with app.run_test(size=(160, 45)) as pilot:
+        await until(pilot, lambda: "enter starts a new run" in seen(app))
+        await pilot.press("tab")
+        await until(pilot, lambda: "enter opens it" in seen(app))
+        await pilot.press("down")
+        await until(pilot, lambda: "enter resumes it" in seen(app))
+
+
+def test_run_info_needs_only_a_name_and_a_folder() -> None:
+    assert RunInfo("x", Path("x")).problem is None

@@ -1,0 +1,134 @@
+"""Editing a prompt: what is shown of the change, and what comes of it."""
+
+from __future__ import annotations
+
+import pytest
+from textual.app import App
+from textual.widgets import Button, TextArea
+
+from tests.tui.look import SIZES, play, seen, still, until, watching
+from tui.app import SelfPlayApp
+from tui.screens.prompt import EditPrompt, difference
+from tui.screens.run import RunScreen
+from tui.theme import DUSK
+from tui.widgets.painted import Line
+
+
+def plain(lines: list[Line]) -> list[str]:
+    return ["".join(text for text, _ in line) for line in lines]
+
+
+def marked(lines: list[Line]) -> list[str]:
+    """The words set apart: struck out or underlined."""
+    return [text for line in lines for text, look in line if look is not None and (look.strike or look.underline)]
+
+
+async def opened(pilot: object, run: object) -> EditPrompt:
+    await play(pilot, run, 3)  # type: ignore[arg-type]
+    await pilot.press("p")  # type: ignore[attr-defined]
+    app: App[None] = pilot.app  # type: ignore[attr-defined]
+    await until(pilot, lambda: isinstance(app.screen, EditPrompt))  # type: ignore[arg-type]
+    assert isinstance(app.screen, EditPrompt)
+    return app.screen
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_the_change_is_shown_before_it_is_made(size: tuple[int, int]) -> None:
+    run = still()
+    app: SelfPlayApp = watching(run)
+    async with app.run_test(size=size) as pilot:
+        screen = await opened(pilot, run)
+        assert "no change yet" in seen(app)
+        assert "In force from the next episode" in seen(app)
+        assert screen.query_one("#apply", Button).disabled
+        await pilot.press(*"New ")
+        await until(pilot, lambda: "+ New You play Nim" in seen(app))
+        assert not screen.query_one("#apply", Button).disabled
+
+
+async def test_escape_leaves_everything_as_it_was() -> None:
+    run = still()
+    app = watching(run)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await opened(pilot, run)
+        await pilot.press("x", "escape")
+        await until(pilot, lambda: isinstance(app.screen, RunScreen))
+        assert not [call for call in run.calls if call.startswith("edit")]
+
+
+async def test_both_roles_can_be_edited_at_once() -> None:
+    run = still()
+    app = watching(run)
+    async with app.run_test(size=(80, 24)) as pilot:
+        screen = await opened(pilot, run)
+        first = screen.role
+        await pilot.press("A")
+        await pilot.press("f2")
+        await until(pilot, lambda: screen.role != first)
+        await pilot.press("B")
+        await pilot.press("f2")
+        await until(pilot, lambda: screen.query_one(TextArea).text.startswith("AYou"))
+        await pilot.press("ctrl+s")
+        await until(pilot, lambda: len([call for call in run.calls if call.startswith("edit")]) == 2)
+        assert run.roles[first].system_prompt.startswith("AYou")
+        assert run.roles[screen.role].system_prompt[0] in "AB"
+
+
+async def test_applying_nothing_says_so_and_stays() -> None:
+    run = still()
+    app = watching(run)
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+        screen = await opened(pilot, run)
+        await pilot.press("ctrl+s")
+        await until(pilot, lambda: "Nothing has changed yet" in seen(app))
+        assert app.screen is screen
+
+
+async def test_the_button_applies_too() -> None:
+    run = still()
+    app = watching(run)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot, run)
+        await pilot.press("Z")
+        await pilot.click("#apply")
+        await until(pilot, lambda: f"edit {screen.role}" in run.calls)
+
+
+async def test_a_prompt_with_controls_is_shown_without_them() -> None:
+    run = still()
+    run.roles["First"].system_prompt = "a\x1b[2Jb [bold]c"
+    app = watching(run)
+    async with app.run_test(size=(80, 24)) as pilot:
+        screen = await opened(pilot, run)
+        if screen.role != "First":
+            await pilot.press("f2")
+        await until(pilot, lambda: "a␛[2Jb [bold]c" in seen(app))
+        assert "\x1b" not in seen(app)
+
+
+async def test_a_finished_runs_prompts_cannot_be_edited() -> None:
+    run = still()
+    app = watching(run)
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+        await play(pilot, run, 2)
+        await run.stop()
+        await until(pilot, lambda: "stopped" in seen(app))
+        await pilot.press("p")
+        await until(pilot, lambda: "Prompts can be edited" in seen(app))
+
+
+def test_a_difference_names_what_went_and_what_came() -> None:
+    lines = difference("Take one stick.\nBe kind.", "Take two sticks.\nBe kind.", 60, DUSK)
+    assert plain(lines) == ["− Take one stick.", "+ Take two sticks."]
+    assert marked(lines) == ["one", "stick.", "two", "sticks."]
+
+
+def test_a_line_added_and_a_line_taken_away() -> None:
+    assert plain(difference("a\nb", "a\nb\nc", 60, DUSK)) == ["+ c"]
+    assert plain(difference("a\nb\nc", "a\nc", 60, DUSK)) == ["− b"]
+    assert plain(difference("a", "a", 60, DUSK)) == ["  no change yet"]
+
+
+def test_a_long_line_is_set_in_several() -> None:
+    lines = plain(difference("", "one two three four", 12, DUSK))
+    assert [line for line in lines if line.strip("−+ ")] == ["+ one two ", "  three four"]

@@ -1,0 +1,158 @@
+"""Health in words, the status line, the reward table, numbers as they are written."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from engine.events import EpisodeFinished, EvaluationFinished, RunState, StepFinished
+from engine.types import GenerateResult, Rollout
+from tests.tui.fake import FakeStatus
+from tui import readouts
+from tui.charts import charts
+from tui.health import Finding, findings
+from tui.state import Store
+from tui.text import width
+from tui.theme import DUSK
+from tui.widgets.chart import draw
+from tui.widgets.painted import Line, span
+from tui.words import count, elapsed, label, memory, number, signed, sparkline
+
+
+def words(lines: list[Line]) -> str:
+    return "\n".join("".join(text for text, _ in line) for line in lines)
+
+
+def store(**metrics: float) -> Store:
+    made = Store(lambda _: "", lambda: 0.0)
+    made.fold([StepFinished(1, metrics)])
+    return made
+
+
+def finding(name: str, made: Store, status: FakeStatus | None = None) -> Finding:
+    return next(found for found in findings(made, status or FakeStatus()) if found.name == name)
+
+
+def test_b_that_has_not_moved_is_bad_and_says_so() -> None:
+    assert finding("adapter", store(lora_b_norm=0.0)).level == "bad"
+    assert "B has not moved" in finding("adapter", store(lora_b_norm=0.0)).words
+    assert finding("adapter", store(lora_b_norm=0.1)).level == "good"
+
+
+def test_a_skipped_step_says_why() -> None:
+    made = store(loss=1.0)
+    made.fold([StepFinished(2, {}, "no turn had an advantage")])
+    assert finding("signal", made).level == "bad"
+    assert "no turn had an advantage" in finding("signal", made).words
+    made.fold([StepFinished(3, {"signal": 0.9})])
+    assert finding("signal", made).level == "good"
+
+
+@pytest.mark.parametrize(
+    ("name", "metrics", "level"),
+    [
+        ("signal", {"signal": 0.05}, "watch"),
+        ("illegal", {"illegal_rate": 0.01}, "good"),
+        ("illegal", {"illegal_rate": 0.1}, "watch"),
+        ("illegal", {"illegal_rate": 0.5}, "bad"),
+        ("mismatch", {"mismatch_mean": 0.00001}, "good"),
+        ("mismatch", {"mismatch_mean": 0.05}, "watch"),
+        ("mismatch", {"mismatch_mean": 0.7}, "bad"),
+        ("numbers", {"loss": math.inf}, "bad"),
+        ("numbers", {"loss": 0.1, "nonfinite": 1.0}, "bad"),
+        ("numbers", {"loss": 0.1}, "good"),
+        ("numbers", {}, "none"),
+    ],
+)
+def test_levels_follow_the_numbers(name: str, metrics: dict[str, float], level: str) -> None:
+    assert finding(name, store(**metrics)).level == level
+
+
+def test_stale_and_failed_come_from_the_status() -> None:
+    made = store(stale=3.0)
+    assert finding("stale", made, FakeStatus(stale=12)).level == "watch"
+    assert finding("stale", made, FakeStatus(stale=0)).words == "nothing dropped"
+    made.fold([EpisodeFinished(GenerateResult(Rollout("1", "nim", error="KeyError: 'x'")))])
+    failed = finding("episodes", made, FakeStatus(failed=1))
+    assert (failed.level, failed.words, failed.advice) == ("bad", "1 episode failed", "KeyError: 'x'")
+
+
+def test_events_left_out_are_said_to_be() -> None:
+    assert findings(store(), FakeStatus(), 7)[-1].words == "7 live events left out"
+
+
+def test_signs_tell_the_level_without_colour() -> None:
+    shown = words(readouts.health([Finding("a", "good", "x"), Finding("b", "bad", "y", "do z")], 60, DUSK))
+    assert shown.splitlines()[0].startswith(" ✓ a")
+    assert shown.splitlines()[1].startswith(" ✗ b")
+    assert "→ do z" in shown
+
+
+@pytest.mark.parametrize("cells", [60, 80, 100, 160])
+def test_the_status_line_fits_and_keeps_state_and_step(cells: int) -> None:
+    status = FakeStatus(step=41, steps=100, version=41, stale=12, seconds=4000)
+    for state in RunState:
+        line = readouts.status(state, status, cells, DUSK)
+        assert span(line) <= cells
+        assert state.value in words([line])
+        assert "41/100" in words([line])
+
+
+def test_the_reward_table_has_a_row_a_role_and_one_a_function() -> None:
+    made = Store(lambda _: "", lambda: 0.0)
+    for reward in (1.0, 0.0):
+        rollout = Rollout("1", "nim", rewards={"A": reward + 0.1})
+        rollout.id = str(reward)
+        rollout.breakdown = {"outcome": {"A": reward}, "format": {"A": 0.1}}
+        made.fold([EpisodeFinished(GenerateResult(rollout))])
+    shown = words(readouts.rewards(made, 60, DUSK)).splitlines()
+    assert [line.split()[:2] for line in shown[1:]] == [["●", "A"], ["outcome", "+0.50"], ["format", "+0.10"]]
+    assert "+0.60" in shown[1]
+    made.fold([StepFinished(1, {})])
+    assert words(readouts.rewards(made, 60, DUSK)).splitlines()[1].split()[2:] == ["–", "+0.60", "+0.60"]
+
+
+def test_charts_begin_with_the_metric_that_counts_then_rewards_then_loss() -> None:
+    made = Store(lambda _: "", lambda: 0.0, "win")
+    made.fold([EvaluationFinished(0, {"other": 0.1, "win": 0.5})])
+    made.fold([EpisodeFinished(GenerateResult(Rollout("1", "nim", rewards={"A": 1.0})))])
+    made.fold([StepFinished(1, {"zeta": 1.0, "entropy": 0.4, "loss": 0.3, "reward/A/outcome": 1.0})])
+    made.fold([EvaluationFinished(1, {"other": 0.1, "win": 0.6})])
+    assert [model.title for model in charts(made)] == ["win", "mean reward", "loss", "other", "entropy", "zeta"]
+
+
+def test_a_chart_marks_edits_and_fits_its_place() -> None:
+    from engine.events import CheckpointSaved, EditApplied
+
+    made = Store(lambda _: "", lambda: 0.0)
+    made.fold([StepFinished(step, {"loss": math.sin(step)}) for step in range(40)])
+    made.fold([EditApplied(1, 20, "role A", "", "x"), CheckpointSaved(30, "p", "manual")])
+    model = next(model for model in charts(made) if model.title == "loss")
+    lines = draw(model, 60, 10, DUSK)
+    assert len(lines) == 10
+    assert all(span(line) <= 60 for line in lines)
+    shown = words(lines).splitlines()
+    assert "edit 1" in shown[1]
+    assert all(line.count("┊") <= 1 for line in shown)
+    assert shown[-2].count("◆") == 1
+    assert shown[-1].endswith("step 39 ")
+    column = shown[1].index("edit 1") - 1
+    expected = 8 + round(20 / 39 * (60 - 9 - 1))
+    assert column == expected
+
+
+def test_numbers_are_short_and_have_a_real_minus() -> None:
+    assert (signed(-0.5), signed(1), signed(math.nan)) == ("−0.50", "+1.00", "–")
+    assert (number(0.511), number(0.00002), number(math.inf)) == ("0.51", "2.0e−05", "–")
+    assert (count(812), count(5120), count(2_300_000)) == ("812", "5.1k", "2.3M")
+    assert (memory(812e6), memory(1.24e9)) == ("812 MB", "1.2 GB")
+    assert elapsed(3792) == "1:03:12"
+    assert label("eval/win_vs_random") == "win vs random"
+
+
+def test_a_sparkline_is_as_wide_as_its_values() -> None:
+    assert sparkline([0, 1, 2, 3], 10) == "▁▃▆█"
+    assert sparkline([1, 1], 10) == "▄▄"
+    assert sparkline([1], 10) == ""
+    assert width(sparkline([float(x) for x in range(100)], 12)) == 12

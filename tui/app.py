@@ -1,0 +1,309 @@
+"""The terminal app: Home, a run, and a clean way out whatever happens.
+
+It knows runs only through `tui.interface`, and never touches a model, an array or a thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import time
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+from rich.text import Text
+from textual import events
+from textual.app import App, SystemCommand
+from textual.filter import Monochrome, NoColor
+from textual.screen import Screen
+from textual.widgets import Input, TextArea
+
+from engine.events import RunState
+from tui import terminal
+from tui.actions import ACTIONS, Scope, bindings, key_name
+from tui.interface import PresetInfo, RunInfo, RunLike, Sources
+from tui.screens.dialog import Confirm, TooSmall, Waiting
+from tui.screens.help import Help
+from tui.screens.home import HomeScreen, Live
+from tui.screens.run import RunScreen
+from tui.session import Session
+from tui.text import one_line
+from tui.theme import PALETTES, themes
+
+TOASTS = 3
+"""Notices shown of those that come at once."""
+
+SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+
+
+class SelfPlayApp(App[None], inherit_bindings=False):
+    """`presets` and `runs` list what Home shows, `create` and `resume` make a run of one; `start` opens at once.
+
+    `fps` is how often a second the episodes are redrawn at most; the transcript twice as often.
+    After it ended, `return_code` says how: 0, 1 for a failed run, 128 + the signal that ended it.
+    """
+
+    TITLE = "selfplay-tui"
+    CSS_PATH = "app.tcss"
+    BINDINGS = bindings("app")
+
+    def __init__(
+        self,
+        *,
+        presets: Callable[[], list[PresetInfo]],
+        runs: Callable[[], list[RunInfo]],
+        create: Callable[[str], RunLike],
+        resume: Callable[[Path], RunLike],
+        start: RunLike | None = None,
+        fps: int = 10,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__()
+        self.sources = Sources(presets, runs, create, resume)
+        self.fps = fps
+        self.clock = clock
+        self.session: Session | None = None
+        self._start_with = start
+        self._leaving: asyncio.Task[None] | None = None
+        if self.no_color:
+            # no grey shades either: whoever asks for no colour gets none
+            self._filters = [f for f in self._filters if not isinstance(f, Monochrome)] + [NoColor()]
+        for theme in themes():
+            self.register_theme(theme)
+        self.theme = next(iter(PALETTES))
+
+    async def on_mount(self) -> None:
+        self.home = HomeScreen(self.sources)
+        await self.push_screen(self.home)
+        if self._start_with is not None:
+            self._open(self._start_with)
+        self._listen_to_signals()
+        self.set_interval(1 / (2 * self.fps), self._tick)
+        self.set_interval(1.0, self._look_at_terminal)
+
+    # Frames
+
+    async def _tick(self) -> None:
+        if self.session is None:
+            return
+        self.session.drain()
+        notices = self.session.store.notices
+        for _ in range(min(len(notices), TOASTS)):
+            notice = notices.popleft()
+            self.say(notice.text, notice.severity)
+        if notices:
+            self.say(f"and {len(notices)} more notices")
+            notices.clear()
+        if isinstance(self.screen, RunScreen):
+            await self.screen.draw()
+
+    def say(self, text: str, severity: str = "information") -> None:
+        """A toast, in plain text."""
+        level: Literal["information", "warning", "error"] = "information"
+        if severity == "warning":
+            level = "warning"
+        elif severity == "error":
+            level = "error"
+        self.notify(one_line(text), severity=level, markup=False, timeout=10 if level == "error" else 5)
+
+    def on_resize(self, event: events.Resize) -> None:
+        wide, high = TooSmall.NEEDED
+        small = event.size.width < wide or event.size.height < high
+        if small and not isinstance(self.screen, TooSmall):
+            self.push_screen(TooSmall())
+        elif not small and isinstance(self.screen, TooSmall):
+            self.screen.dismiss()
+
+    # Runs
+
+    def on_home_screen_chosen(self, message: HomeScreen.Chosen) -> None:
+        item = message.item
+        if isinstance(item, Live):
+            self._show_run()
+        elif item.problem:
+            self.say(item.problem, "error")
+        elif self.session is not None and self.session.live:
+            self._ask_to_replace(item)
+        else:
+            self._begin(item)
+
+    def _ask_to_replace(self, item: PresetInfo | RunInfo) -> None:
+        assert self.session is not None
+        name = self.session.run.name
+        question = Confirm(
+            f"{name} is at work",
+            "One run works at a time. Stopped, it keeps its state and can be resumed from Home.",
+            "Stop it and go on",
+        )
+
+        def answered(yes: bool | None) -> None:
+            if yes:
+                self.run_worker(self._replace(item), group="replace", exclusive=True)
+
+        self.push_screen(question, answered)
+
+    async def _replace(self, item: PresetInfo | RunInfo) -> None:
+        if self.session is not None:
+            waiting = Waiting("Stopping", f"Saving the state of {self.session.run.name} …")
+            await self.push_screen(waiting)
+            await self.session.stop()
+            waiting.dismiss()
+        self._begin(item)
+
+    def _begin(self, item: PresetInfo | RunInfo) -> None:
+        try:
+            if isinstance(item, PresetInfo):
+                run = self.sources.create(item.name)
+            else:
+                run = self.sources.resume(item.folder)
+        except Exception as error:  # a preset or a folder may be wrong in any way: say so and stay on Home
+            self.say(f"{error}" or type(error).__name__, "error")
+            return
+        ended = isinstance(item, RunInfo) and item.state == RunState.FINISHED
+        self._open(run, RunState.FINISHED if ended else None)
+
+    def _open(self, run: RunLike, ended: RunState | None = None) -> None:
+        if self.session is not None:
+            self.session.close()
+        self.session = Session(run, self.clock)
+        if ended is None:
+            self.session.begin()
+        else:
+            self.session.show_only(ended)
+        self._show_run()
+
+    def _show_run(self) -> None:
+        if self.session is not None:
+            self.push_screen(RunScreen(self.session, self.fps))
+
+    def on_screen_resume(self) -> None:
+        self._tell_home()
+
+    def _tell_home(self) -> None:
+        session = self.session
+        if session is None or not session.live:
+            self.home.live = None
+            return
+        status = session.status()
+        self.home.live = Live(session.run.name, session.title, status.step, status.steps)
+
+    def pop_screen(self):  # type: ignore[override]
+        self._tell_home()
+        return super().pop_screen()
+
+    # Actions of the table
+
+    def action_theme(self) -> None:
+        names = list(PALETTES)
+        here = names.index(self.theme) if self.theme in names else -1
+        self.theme = names[(here + 1) % len(names)]
+        self.say(PALETTES[self.theme].title)
+
+    def watch_theme(self) -> None:
+        if self.is_mounted:
+            for screen in self.screen_stack:
+                if isinstance(screen, HomeScreen):
+                    self.call_after_refresh(screen.fill)
+
+    def action_help(self) -> None:
+        if not isinstance(self.screen, Help):
+            here: Scope = "run" if isinstance(self.screen, RunScreen) else "home"
+            self.push_screen(Help(here))
+
+    def action_interrupt(self) -> None:
+        """Ctrl+C: copies what is selected, otherwise asks; never nothing."""
+        focused = self.focused
+        if isinstance(focused, Input | TextArea) and focused.selected_text:
+            self.copy_to_clipboard(focused.selected_text)
+            self.say("Copied.")
+        elif (selected := self.screen.get_selected_text()) is not None:
+            self.copy_to_clipboard(selected)
+            self.say("Copied.")
+        elif self._leaving is not None:
+            self._end(1, "")
+        elif not isinstance(self.screen, Confirm):
+            self._ask_to_quit()
+
+    def _ask_to_quit(self) -> None:
+        words = "Nothing is at work."
+        if self.session is not None and self.session.live:
+            words = (
+                f"{self.session.run.name} is at work. It is stopped cleanly and its state is saved: "
+                "resume it from Home whenever you like."
+            )
+
+        def answered(yes: bool | None) -> None:
+            if yes:
+                self.leave()
+
+        self.push_screen(Confirm("Quit?", words, "Quit", "Stay"), answered)
+
+    async def action_quit(self) -> None:
+        self.leave()
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """The table's actions that apply here, and each theme."""
+        scopes = {"app"} | ({"run"} if isinstance(screen, RunScreen) else set())
+        scopes |= {"home"} if isinstance(screen, HomeScreen) else set()
+        for action in ACTIONS:
+            if action.scope in scopes and action.name != "command_palette":
+                owner = self if action.scope == "app" else screen
+                keys = f"{action.label} · {key_name(action.key)}"
+                yield SystemCommand(action.help, keys, self._caller(action.action, owner))
+        for p in PALETTES.values():
+            yield SystemCommand(f"Theme: {p.title}", "Use this theme", partial(setattr, self, "theme", p.name))
+
+    def _caller(self, action: str, owner: App[None] | Screen[object]) -> Callable[[], None]:
+        async def perform() -> None:
+            await owner.run_action(action)
+
+        def call() -> None:
+            self.call_later(perform)
+
+        return call
+
+    # Leaving
+
+    def leave(self, code: int | None = None) -> None:
+        """Ends the app: a run at work is stopped first and its state saved. Asked twice, leaves at once."""
+        if self._leaving is not None:
+            self._end(code or 1, "")
+            return
+        self._leaving = asyncio.create_task(self._leave(code))
+
+    async def _leave(self, code: int | None) -> None:
+        session = self.session
+        words = ""
+        if session is not None:
+            if session.live:
+                text = f"Saving the state of {session.run.name} … (^q again leaves at once)"
+                await self.push_screen(Waiting("Stopping", text))
+                await session.stop()
+                words = f"{session.run.name} is saved in {session.run.folder}"
+            if code is None and session.state is RunState.FAILED:
+                code = 1
+                words = f"{session.run.name} failed: {session.store.reason}"
+        self._end(code or 0, words)
+
+    def _end(self, code: int, words: str) -> None:
+        self.exit(return_code=code, message=Text(one_line(words)) if words else None)
+
+    def _listen_to_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in SIGNALS:
+            # not in the main thread, as in a test or under another host: there signals are not ours to handle
+            with contextlib.suppress(RuntimeError, ValueError):
+                loop.add_signal_handler(number, self._signalled, number)
+
+    def _signalled(self, number: int) -> None:
+        terminal.let_go()
+        if self._leaving is None:
+            self.leave(128 + number)
+
+    def _look_at_terminal(self) -> None:
+        """A terminal may be closed without a signal reaching us."""
+        if terminal.let_go() and self._leaving is None:
+            self.leave(128 + signal.SIGHUP)

@@ -1,0 +1,318 @@
+"""The command line. Imports Textual only when a screen opens, and MLX only when a model is needed."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import difflib
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import presets
+from engine import config as configuration
+from engine.config import Config, ConfigError
+from engine.store import StoreError
+from engine.summaries import RunSummary, summaries, summary
+from tui import weights, words
+from tui.interface import PresetInfo, RunInfo
+
+if TYPE_CHECKING:
+    from engine.run import Run
+
+USAGE_ERROR = 2
+RUNS_DIR_VARIABLE = "SELFPLAY_RUNS_DIR"
+
+
+class UsageError(Exception):
+    """What was asked can't be done as asked: one sentence for stderr."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command; returns the exit code."""
+    unless_told = argparse.Namespace(command=home, runs_dir=_default_runs_dir(), fps=10)
+    args = _parser().parse_args(argv, unless_told)
+    try:
+        return args.command(args)
+    except (UsageError, presets.PresetError, ConfigError, StoreError) as error:
+        return _refuse(error)
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # Whoever read our output has left; nothing more can be written to it, not even by Python's own exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def _refuse(error: Exception) -> int:
+    print(f"selfplay-tui: {error}", file=sys.stderr)
+    return USAGE_ERROR
+
+
+# Commands
+
+
+def home(args: argparse.Namespace) -> int:
+    if not _has_terminal():
+        raise UsageError(
+            "there is no terminal to open the app in; `selfplay-tui run PRESET` runs without one, "
+            "`selfplay-tui --help` tells what else there is"
+        )
+    return _open_app(args, None)
+
+
+def run(args: argparse.Namespace) -> int:
+    config = _configured(args.preset, args)
+    return _start(args, lambda: _create(config, args.runs_dir, args.name))
+
+
+def resume(args: argparse.Namespace) -> int:
+    folder = _find_run(args.run, args.runs_dir)
+    return _start(args, lambda: _reopen(folder, args.steps))
+
+
+def list_presets(args: argparse.Namespace) -> int:
+    for info in preset_infos():
+        print(f"{info.name:<18} {info.source:<9} {info.problem or info.title}")
+        if info.teaches:
+            print(f"{'':<18} {'':<9} {info.teaches}")
+    print(f"\nYours go into {presets.user_folder()}", file=sys.stderr)
+    return 0
+
+
+def list_runs(args: argparse.Namespace) -> int:
+    found = summaries(args.runs_dir)
+    for item in found:
+        info = run_info(item)
+        if info.problem:
+            print(f"{info.name:<20} damaged      {info.problem}")
+            continue
+        measured = f"{words.label(info.metric)} {words.number(info.value)}" if info.value is not None else ""
+        steps = f"{info.step}/{info.steps}"
+        print(f"{info.name:<20} {info.state:<12} {steps:>9}  {measured:<24} {info.title}  {info.when}".rstrip())
+    if not found:
+        print(f"no runs in {args.runs_dir}", file=sys.stderr)
+    return 0
+
+
+def doctor(args: argparse.Namespace) -> int:
+    from tui import doctor as checks
+
+    return checks.main(args.runs_dir)
+
+
+# Runs
+
+
+def _start(args: argparse.Namespace, make: Callable[[], Run]) -> int:
+    """Makes the run, so that what is wrong with it is said before a screen opens, then shows or drives it."""
+    from engine.run import RunError
+    from engine.task import TaskError
+
+    try:
+        made = make()
+    except (RunError, TaskError) as error:
+        return _refuse(error)
+    if args.headless or args.json or not _has_terminal():
+        return _drive(made, args.json)
+    return _open_app(args, made)
+
+
+def _drive(made: Run, as_json: bool) -> int:
+    from tui import headless
+
+    progress = headless.Progress(sys.stderr)
+    progress.say(f"run {made.name} in {made.folder}")
+    code = asyncio.run(headless.drive(made, progress))
+    print(headless.result_json(made) if as_json else headless.result_text(made), flush=True)
+    return code
+
+
+def _create(config: Config, runs_dir: Path, name: str | None) -> Run:
+    from engine.run import Run
+
+    return Run.create(config, runs_dir, name)
+
+
+def _reopen(folder: Path, steps: str | None) -> Run:
+    from engine.run import Run
+
+    if steps is not None:
+        done = summary(folder).step
+        if steps.isdecimal() and int(steps) <= done:
+            raise UsageError(f"--steps: {folder.name} has done {done} already; wants a number above that")
+    made = Run.open(folder)
+    if steps is not None:
+        configuration.set_value(made.config, "run.steps", steps, "--steps")
+        asyncio.run(_extend(made, steps))
+    return made
+
+
+async def _extend(made: Run, steps: str) -> None:
+    await made.set("run.steps", steps)
+
+
+def _configured(preset: str, args: argparse.Namespace) -> Config:
+    config = configuration.load(presets.find(preset))
+    config = configuration.override(config, args.set)
+    for flag, key in (("steps", "run.steps"), ("seed", "run.seed")):
+        text = getattr(args, flag)
+        if text is not None:
+            config = configuration.set_value(config, key, text, f"--{flag}")
+    return config
+
+
+def _find_run(name: str, runs_dir: Path) -> Path:
+    for folder in (runs_dir / name, Path(name).expanduser()):
+        if folder.is_dir():
+            return folder
+    names = [item.name for item in runs_dir.iterdir() if item.is_dir()] if runs_dir.is_dir() else []
+    nearest = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
+    hint = f"; did you mean {' or '.join(nearest)}?" if nearest else ""
+    raise UsageError(f"{name}: no such run in {runs_dir}{hint}")
+
+
+# The app
+
+
+def _has_terminal() -> bool:
+    return all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))  # Textual draws on stderr
+
+
+def _open_app(args: argparse.Namespace, start: Run | None) -> int:
+    from tui.app import SelfPlayApp
+
+    runs_dir: Path = args.runs_dir
+    app = SelfPlayApp(
+        presets=preset_infos,
+        runs=lambda: [run_info(item) for item in summaries(runs_dir)],
+        create=lambda name: _create(configuration.load(presets.find(name)), runs_dir, None),
+        resume=lambda folder: _reopen(folder, None),
+        start=start,
+        fps=args.fps,
+    )
+    app.run()
+    return app.return_code or 0
+
+
+def preset_infos() -> list[PresetInfo]:
+    return [_preset_info(preset) for preset in presets.available().values()]
+
+
+def _preset_info(preset: presets.Preset) -> PresetInfo:
+    try:
+        config = configuration.load(preset.path)
+    except ConfigError as error:
+        return PresetInfo(preset.name, source=preset.source, problem=str(error).splitlines()[0])
+    return PresetInfo(
+        name=preset.name,
+        title=config.title or preset.name,
+        teaches=config.teaches,
+        model=config.model.source,
+        source=preset.source,
+        memory=weights.verdict(config.model.source),
+    )
+
+
+def run_info(item: RunSummary) -> RunInfo:
+    config = item.config
+    metric = config.eval.metric if config else ""
+    return RunInfo(
+        name=item.name,
+        folder=item.folder,
+        state=item.state,
+        title=config.title or config.task.name if config else "",
+        step=item.step,
+        steps=item.steps,
+        metric=metric,
+        value=item.last.get(metric),
+        when=_ago(time.time() - item.updated) if item.updated else "",
+        problem=item.problem or None,
+    )
+
+
+def _ago(seconds: float) -> str:
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= size:
+            return f"{seconds / size:.0f} {unit} ago"
+    return "just now"
+
+
+# Arguments
+
+
+def _default_runs_dir() -> Path:
+    from platformdirs import user_data_path
+
+    named = os.environ.get(RUNS_DIR_VARIABLE)
+    return Path(named).expanduser() if named else user_data_path("selfplay-tui") / "runs"
+
+
+def _parser() -> argparse.ArgumentParser:
+    where = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    where.add_argument(
+        "--runs-dir",
+        type=lambda text: Path(text).expanduser(),
+        default=argparse.SUPPRESS,
+        metavar="DIR",
+        help=f"where runs are kept (or ${RUNS_DIR_VARIABLE}; now {_default_runs_dir()})",
+    )
+    rate = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    rate.add_argument(
+        "--fps",
+        type=_rate,
+        default=argparse.SUPPRESS,
+        help="most redraws a second (default 10); low for a slow line",
+    )
+    display = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    display.add_argument("--headless", action="store_true", help="no screen, even in a terminal")
+    display.add_argument("--json", action="store_true", help="no screen; end with one JSON object on stdout")
+
+    parser = argparse.ArgumentParser(
+        prog="selfplay-tui",
+        description="Watch a language model improve by playing itself. Without a command, the app opens.",
+        parents=[where, rate],
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=_version())
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+
+    def add(name: str, command: Callable[[argparse.Namespace], int], text: str, *parents: argparse.ArgumentParser):
+        made = commands.add_parser(name, help=text, description=text, parents=[where, *parents], allow_abbrev=False)
+        made.set_defaults(command=command)
+        return made
+
+    play = add("run", run, "Start a run from a preset.", rate, display)
+    play.add_argument("preset", metavar="PRESET", help="a preset's name, or a TOML file")
+    play.add_argument("--steps", metavar="N", help="optimiser steps to do")
+    play.add_argument("--seed", metavar="N", help="fixes deals, openings and every sampled token")
+    play.add_argument("--name", metavar="NAME", help="the run's name, which is its folder's")
+    play.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="change a key of the preset; repeatable"
+    )
+    again = add("resume", resume, "Go on with a run that was stopped or killed.", rate, display)
+    again.add_argument("run", metavar="RUN", help="a run's name, or its folder")
+    again.add_argument("--steps", metavar="N", help="go on until this many steps in all")
+    add("presets", list_presets, "List the presets.")
+    add("runs", list_runs, "List the runs, the latest first.")
+    add("doctor", doctor, "Check what a run needs of this machine.")
+    return parser
+
+
+def _rate(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 60:
+        raise argparse.ArgumentTypeError(f"wants a whole number from 1 to 60, not {text!r}")
+    return int(text)
+
+
+def _version() -> str:
+    from importlib.metadata import version
+
+    return f"selfplay-tui {version('selfplay-tui')}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

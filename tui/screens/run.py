@@ -1,0 +1,369 @@
+"""A run, watched and steered: the episodes, one of them in full, and what they add up to."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import Any
+
+from textual import events
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.screen import Screen
+from textual.widget import Widget
+
+from engine.events import RunState
+from tui import clipboard, readouts
+from tui.actions import bindings
+from tui.charts import charts
+from tui.health import findings
+from tui.screens.prompt import EditPrompt
+from tui.session import Session
+from tui.state import EpisodeView
+from tui.text import fit, one_line
+from tui.theme import palette, style
+from tui.widgets.keybar import KeyBar
+from tui.widgets.painted import BLANK, Line, OneLine, Painted, span, spread
+from tui.widgets.pane import Pane
+from tui.widgets.panetabs import PaneTabs
+from tui.widgets.plots import Plots
+from tui.widgets.transcript import Transcript, plain
+from tui.widgets.wall import Wall
+from tui.words import count, plural
+
+LINGER = 2.5
+"""Seconds that following stays with an episode after it ended, so that its end can be read."""
+
+WIDE, HIGH = 110, 28
+"""A terminal at least so large shows all panes at once."""
+
+SHARE = 0.3
+"""Of the screen's height, that rewards and health may take each beside the plots."""
+
+NAMES = ["Episodes", "Transcript", "Rewards", "Plots", "Health"]
+
+ENDED = (RunState.FINISHED, RunState.STOPPED, RunState.FAILED)
+
+
+class RunScreen(Screen[None]):
+    """Shows a `Session`. The app calls `draw` for every frame."""
+
+    CSS_PATH = "run.tcss"
+    BINDINGS = bindings("run")
+
+    def __init__(self, session: Session, fps: int = 10) -> None:
+        super().__init__()
+        self.session = session
+        self.store = session.store
+        self.follow = True
+        self.maximised = False
+        self.active = 1
+        ticks = 2 * fps
+        self._every = {"wall": 2, "lists": max(1, round(ticks / 5)), "plots": max(1, round(ticks / 2))}
+        self._frame = 0
+        self._plotted: tuple[object, ...] = ()
+
+    def compose(self) -> ComposeResult:
+        self.header = OneLine(id="header")
+        self.tabs = PaneTabs(NAMES)
+        self.banner = Painted(id="banner", focusable=False)
+        self.wall = Wall(self.store, id="wall")
+        self.transcript = Transcript(self.store, id="reader")
+        self.rewards = Painted(id="reward-table")
+        self.plots = Plots(id="charts")
+        self.health = Painted(id="findings")
+        self.status_line = OneLine(id="status")
+        self.keys = KeyBar("run")
+        bodies: list[Widget] = [self.wall, self.transcript, self.rewards, self.plots, self.health]
+        ids = ["episodes", "transcript", "rewards", "plots", "health"]
+        self.panes = [
+            Pane(number, name, body, id=name_id)
+            for number, (name, body, name_id) in enumerate(zip(NAMES, bodies, ids, strict=True), 1)
+        ]
+        self.bodies = bodies
+        yield self.header
+        yield self.banner
+        yield self.tabs
+        with Horizontal(id="body"):
+            yield self.panes[0]
+            yield self.panes[1]
+            with Vertical(id="numbers"):
+                yield from self.panes[2:]
+        yield self.status_line
+        yield self.keys
+
+    async def on_mount(self) -> None:
+        self.wall.focus()
+        self._arrange()
+        self.call_after_refresh(self.draw, True)
+
+    async def on_screen_resume(self) -> None:
+        await self.draw(True)
+
+    async def on_resize(self, event: events.Resize) -> None:
+        self._arrange()
+        self.call_after_refresh(self.draw, True)
+
+    # Drawing
+
+    async def draw(self, everything: bool = False) -> None:
+        """One frame: the transcript each time, the rest at their own rates; nothing that is hidden."""
+        if not self.is_mounted or not self.is_current:
+            return
+        self._frame += 1
+        due = {name: everything or self._frame % every == 0 for name, every in self._every.items()}
+        self._follow()
+        if self._seen(2):
+            self.transcript.update()
+        if due["wall"] and self._seen(1):
+            self.wall.update()
+        if due["lists"]:
+            self._draw_lists()
+        if due["plots"] and self._seen(4):
+            await self._draw_plots(everything)
+
+    def _draw_lists(self) -> None:
+        colours = palette(self.app.theme)
+        store, session = self.store, self.session
+        status = session.status()
+        found = findings(store, status, session.left_out)
+        if self._seen(3):
+            self._fill(3, self.rewards, readouts.rewards(store, self.rewards.cells, colours))
+        if self._seen(5):
+            self._fill(5, self.health, readouts.health(found, self.health.cells, colours))
+        self.status_line.show(readouts.status(session.state, status, self.size.width, colours))
+        self._draw_header()
+        self._draw_banner(status.step)
+        info = self._infos(readouts.gist(found, colours))
+        for pane, line in zip(self.panes, info, strict=True):
+            pane.title.show(line)
+        self.tabs.show(self.active, info[self.active - 1])
+        self.keys.relabel("pause", "resume" if session.state is RunState.PAUSED else "pause")
+        self.keys.relabel("follow", "following" if self.follow else "follow")
+
+    async def _draw_plots(self, everything: bool) -> None:
+        key = (self.store.facts, self.plots.size, self.app.theme)
+        if key != self._plotted or everything:
+            self._plotted = key
+            await self.plots.show(charts(self.store))
+
+    def _draw_header(self) -> None:
+        colours = palette(self.app.theme)
+        name: Line = (
+            (f" {one_line(self.session.run.name, 30)}", style(colours.accent, bold=True)),
+            (f"  {one_line(self.session.title, 60)}", style(colours.soft)),
+        )
+        brief = self.size.width < 70
+        verdict = readouts.verdict(self.store, colours, brief)
+        self.header.show(spread(name, (*verdict, (" ", None)), self.size.width))
+
+    def _draw_banner(self, step: int) -> None:
+        failed = self.session.state is RunState.FAILED
+        self.banner.display = failed
+        if failed:
+            reason = self.store.reason or self.session.run.reason
+            folder = str(self.session.run.folder)
+            colours = palette(self.app.theme)
+            lines = readouts.failure(reason, folder, step, self.size.width - 2, colours)
+            self.banner.styles.height = len(lines)
+            self.banner.show(lines)
+
+    def _infos(self, gist: Line) -> list[Line]:
+        """The gist of each pane."""
+        colours = palette(self.app.theme)
+        soft = style(colours.soft)
+        store = self.store
+        live = store.live()
+        testing = sum(episode.is_evaluation for episode in live)
+        words = f"{len(live):,} in play" + (f", {testing:,} evaluate" if testing else "")
+        episodes: Line = ((words, soft),)
+        legend = readouts.legend(store, colours)
+        if span(legend) + span(episodes) + 22 < self.wall.size.width:
+            episodes = (*legend, ("   ", None), *episodes)
+        shown = store.episodes.get(self.transcript.rollout_id)
+        transcript: Line = BLANK
+        if shown is not None:
+            state = "following" if self.follow else "here to stay" if shown.live else "ended"
+            transcript = ((f"{one_line(shown.id, 20)} · {state}", soft),)
+        rewarded: Line = ((f"step {store.step}, {count(store.finished)} played", soft),) if store.step else BLANK
+        marks = store.edits
+        plots: Line = ((plural(len(marks), "edit"), style(colours.watch)),) if marks else BLANK
+        return [episodes, transcript, rewarded, plots, gist]
+
+    def _fill(self, number: int, body: Painted, lines: list[Line]) -> None:
+        """Shows lines; beside other panes, in a pane just high enough, up to a share of the screen."""
+        body.show(lines)
+        pane = self.panes[number - 1]
+        high = None if self.single else min(len(lines) + 1, round(SHARE * self.size.height))
+        if pane.fixed != high:
+            pane.fixed = high
+            pane.styles.height = high
+
+    def _seen(self, number: int) -> bool:
+        return not self.single or self.active == number
+
+    # Which episode
+
+    def _follow(self) -> None:
+        """While following, moves on to an episode in play once the last one has been read."""
+        shown = self.store.episodes.get(self.transcript.rollout_id)
+        if shown is not None and (not self.follow or shown.ended is None):
+            return
+        if shown is not None and shown.ended is not None and self.store.clock() - shown.ended < LINGER:
+            return
+        chosen = self._next()
+        if chosen is not None and (self.follow or not self.transcript.rollout_id):
+            self._focus_on(chosen.id)
+
+    def _next(self) -> EpisodeView | None:
+        """The episode to follow: one whose row is in sight, so that the wall keeps still, or else any."""
+        self.wall.update()
+        episodes = self.store.episodes
+        seen = [episodes[name] for name in self.wall.in_sight() if name in episodes]
+        return following([e for e in seen if e.live]) or following(self.store.live())
+
+    def _focus_on(self, rollout_id: str) -> None:
+        self.wall.focus_on(rollout_id)
+        self.transcript.focus_on(rollout_id)
+
+    def on_wall_selected(self, message: Wall.Selected) -> None:
+        self.follow = False
+        self.transcript.focus_on(message.rollout_id)
+        self._draw_lists()
+        if message.opened:
+            self.action_pane(2)
+
+    def on_transcript_scrolled_up(self) -> None:
+        self.follow = False
+        self._draw_lists()
+
+    # Panes
+
+    @property
+    def narrow(self) -> bool:
+        return self.size.width < WIDE or self.size.height < HIGH
+
+    @property
+    def single(self) -> bool:
+        """Whether one pane is shown alone."""
+        return self.narrow or self.maximised
+
+    def on_descendant_focus(self, event: events.DescendantFocus) -> None:
+        for pane in self.panes:
+            if pane in event.widget.ancestors:
+                self.active = pane.number
+
+    def on_pane_wanted(self, message: Pane.Wanted) -> None:
+        self.action_pane(message.number)
+
+    def on_pane_tabs_wanted(self, message: PaneTabs.Wanted) -> None:
+        self.action_pane(message.number)
+
+    def action_pane(self, number: int) -> None:
+        self.active = number
+        self._arrange()
+        self.bodies[number - 1].focus(scroll_visible=False)
+        self.call_after_refresh(self.draw, True)
+
+    def action_maximise(self) -> None:
+        if self.narrow:
+            self.app.notify("One pane is shown at a time in a terminal this small.", markup=False)
+            return
+        self.maximised = not self.maximised
+        self._arrange()
+        self.call_after_refresh(self.draw, True)
+
+    def _arrange(self) -> None:
+        single = self.single
+        self.set_class(single, "single")
+        for pane in self.panes:
+            pane.display = not single or pane.number == self.active
+        self.query_one("#numbers").display = not single or self.active > 2
+
+    # Steering
+
+    def action_pause(self) -> None:
+        run, state = self.session.run, self.session.state
+        if state in ENDED:
+            self._say(f"The run has {state.value}: there is nothing to pause.", "warning")
+        elif state is RunState.PAUSED:
+            run.resume()
+        elif state is RunState.RUNNING:
+            run.pause()
+        else:
+            self._say("The model is still loading.")
+        self.session.drain()
+        self._draw_lists()
+
+    def action_follow(self) -> None:
+        self.follow = not self.follow
+        if self.follow:
+            self.transcript.follow_end()
+            shown = self.store.episodes.get(self.transcript.rollout_id)
+            chosen = self._next()
+            if chosen is not None and (shown is None or not shown.live):
+                self._focus_on(chosen.id)
+        self._draw_lists()
+
+    def action_checkpoint(self) -> None:
+        self._steer(self._checkpoint())
+
+    def action_prompts(self) -> None:
+        roles = self.session.run.roles
+        if not self.session.live:
+            self._say("Prompts can be edited while the run is at work.", "warning")
+            return
+        prompts = {name: role.system_prompt for name, role in roles.items()}
+        shown = self.store.episodes.get(self.transcript.rollout_id)
+        role = shown.turns[-1].role if shown is not None and shown.turns else ""
+        self.app.push_screen(EditPrompt(prompts, role), self._edited)
+
+    def action_copy(self) -> None:
+        shown = self.store.episodes.get(self.transcript.rollout_id)
+        if shown is None:
+            self._say("There is no transcript to copy yet.", "warning")
+        else:
+            self._steer(self._copy(shown))
+
+    def action_back(self) -> None:
+        if self.maximised and not self.narrow:
+            self.action_maximise()
+        else:
+            self.app.pop_screen()
+
+    def _edited(self, changed: dict[str, str] | None) -> None:
+        if changed:
+            self._steer(self._edit(changed))
+
+    async def _checkpoint(self) -> None:
+        path = await self.session.run.checkpoint()
+        self._say(f"Checkpoint kept in {path}")
+
+    async def _edit(self, changed: dict[str, str]) -> None:
+        for role, prompt in changed.items():
+            number = await self.session.run.edit_role(role, prompt)
+            self._say(f"Edit {number}: {role} plays under its new prompt from the next episode on.")
+
+    async def _copy(self, episode: EpisodeView) -> None:
+        by = await clipboard.copy(plain(episode, self.store), self.app.copy_to_clipboard)
+        self._say(f"Transcript of {fit(episode.id, min(len(episode.id), 30))} copied by {by}.")
+
+    def _steer(self, work: Coroutine[Any, Any, None]) -> None:
+        self.run_worker(self._reported(work), group="steer", exit_on_error=False)
+
+    async def _reported(self, work: Coroutine[Any, Any, None]) -> None:
+        """A command that fails is told to who gave it; the run and the app go on."""
+        try:
+            await work
+        except Exception as error:
+            self._say(f"{error}" or type(error).__name__, "error")
+
+    def _say(self, text: str, severity: str = "information") -> None:
+        self.app.call_later(getattr(self.app, "say"), text, severity)  # noqa: B009
+
+
+def following(live: list[EpisodeView]) -> EpisodeView | None:
+    """The episode to follow: the one begun last, of those that are learnt from where there are any."""
+    for candidates in ([e for e in live if e.is_trainable and not e.depth], live):
+        if candidates:
+            return max(candidates, key=lambda episode: episode.begun)
+    return None

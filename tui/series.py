@@ -1,0 +1,88 @@
+"""Numbers over time, bounded: what plots are drawn from and rewards are summed up in."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import dataclass, field
+
+import numpy as np
+
+Array = np.ndarray
+KEPT = 4096
+"""Points a series holds; at that many, every eight become their lowest and their highest."""
+
+
+@dataclass(slots=True)
+class Series:
+    """y over x, x never falling. A point at the x of the last one replaces it."""
+
+    xs: list[float] = field(default_factory=list)
+    ys: list[float] = field(default_factory=list)
+
+    def add(self, x: float, y: float) -> None:
+        if self.xs and self.xs[-1] == x:
+            self.ys[-1] = y
+            return
+        self.xs.append(x)
+        self.ys.append(y)
+        if len(self.xs) >= KEPT:
+            self._thin(8)
+
+    @property
+    def last(self) -> float:
+        return self.ys[-1] if self.ys else math.nan
+
+    def arrays(self) -> tuple[Array, Array]:
+        """x and y, [n] each."""
+        return np.asarray(self.xs, dtype=np.float64), np.asarray(self.ys, dtype=np.float64)
+
+    def _thin(self, group: int) -> None:
+        """Keep each group's extremes: a spike of one point survives any number of thinnings."""
+        kept: list[int] = []
+        for start in range(0, len(self.xs) - 1, group):
+            members = [i for i in range(start, min(start + group, len(self.xs) - 1)) if math.isfinite(self.ys[i])]
+            if members:
+                low = min(members, key=self.ys.__getitem__)
+                high = max(members, key=self.ys.__getitem__)
+                kept += sorted({low, high})
+        kept.append(len(self.xs) - 1)
+        self.xs = [self.xs[i] for i in kept]
+        self.ys = [self.ys[i] for i in kept]
+
+
+@dataclass(slots=True)
+class Mean:
+    """A sum and how many it is of."""
+
+    total: float = 0.0
+    count: int = 0
+
+    def add(self, value: float) -> None:
+        self.total += value
+        self.count += 1
+
+    @property
+    def value(self) -> float:
+        return self.total / self.count if self.count else math.nan
+
+
+@dataclass(slots=True)
+class Ledger:
+    """One quantity, step by step: the step now filling, and the last ones closed."""
+
+    now: Mean = field(default_factory=Mean)
+    closed: deque[Mean] = field(default_factory=lambda: deque(maxlen=60))
+
+    def close(self) -> float:
+        """Ends the step; returns its mean, NaN where nothing came."""
+        mean, self.now = self.now, Mean()
+        if mean.count:
+            self.closed.append(mean)
+        return mean.value
+
+    def running(self, steps: int = 10) -> float:
+        """The mean over the last `steps` steps that were closed, each value weighing the same."""
+        recent = list(self.closed)[-steps:]
+        count = sum(mean.count for mean in recent)
+        return sum(mean.total for mean in recent) / count if count else math.nan

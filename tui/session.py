@@ -1,0 +1,78 @@
+"""A run being watched: its events folded as they come, whether or not a screen shows them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from engine.events import RunState, StateChanged
+from tui.interface import RunLike, StatusLike
+from tui.state import Store
+
+
+class Session:
+    """One run, its store, and the task that plays it. All on the app's event loop."""
+
+    def __init__(self, run: RunLike, clock: Callable[[], float] = time.monotonic) -> None:
+        self.run = run
+        config = run.config
+        self.title = config.title or config.task.name
+        self.store = Store(run.decode, clock, config.eval.metric, config.eval.goal)
+        self.store.fold(run.history())
+        self.store.notices.clear()  # they were shown when they were news
+        for role in run.roles:
+            self.store.sign_of(role)
+        self.left_out = 0
+        """Live events dropped because nobody drained in time."""
+        self._stream = run.watch()
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def state(self) -> RunState:
+        return self.store.run_state
+
+    @property
+    def live(self) -> bool:
+        """Whether the run is still at work, so that leaving it means stopping it."""
+        return self._task is not None and not self._task.done()
+
+    def begin(self) -> None:
+        """Starts the run; it ends by itself or by `stop`."""
+        self._task = asyncio.create_task(self._play(), name=f"run {self.run.name}")
+
+    def show_only(self, state: str) -> None:
+        """For a run that has ended: its record, without starting it."""
+        self.store.fold([StateChanged(RunState(state), self.run.reason)])
+
+    def drain(self) -> None:
+        """Folds what happened since the last time."""
+        events = self._stream.drain()
+        if self._stream.dropped > self.left_out:
+            self.left_out = self._stream.dropped
+            self.store.lose_sight()
+        if events:
+            self.store.fold(events)
+
+    def status(self) -> StatusLike:
+        return self.run.status()
+
+    async def stop(self) -> None:
+        """Ends the run cleanly, its state saved; returns when it has ended."""
+        if self._task is None:
+            return
+        await self.run.stop()
+        await asyncio.wait([self._task])
+        self.drain()
+
+    def close(self) -> None:
+        """Stops watching."""
+        self.run.unwatch(self._stream)
+
+    async def _play(self) -> None:
+        try:
+            await self.run.start()
+        except Exception as error:  # whatever it is, the person watching must read it, and the app live on
+            self.drain()
+            reason = f"{error}" or type(error).__name__
+            self.store.fold([StateChanged(RunState.FAILED, reason)])

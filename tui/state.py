@@ -1,0 +1,382 @@
+"""What the screens show, folded from a run's events: plain Python, bounded, no terminal.
+
+The store holds every episode in play and the last few hundred that ended. Tokens are kept while their turn is
+spoken and turned into text only when somebody looks.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from engine.events import (
+    CheckpointSaved,
+    CreditAssigned,
+    EditApplied,
+    EpisodeFinished,
+    EpisodeStarted,
+    EvaluationFinished,
+    Event,
+    Notice,
+    RunState,
+    StateChanged,
+    StepFinished,
+    TokensSampled,
+    TurnFinished,
+    TurnStarted,
+)
+from engine.types import Credit, GenerateResult, Message, Rollout
+from tui.series import Ledger, Series
+
+KEPT = 300
+"""Episodes kept after they ended."""
+
+LIVE = 4096
+"""Episodes in play followed at most; more than a run can have."""
+
+TAIL = 64
+"""Tokens decoded for a row that shows only the end of a turn."""
+
+
+@dataclass(slots=True)
+class TurnView:
+    """One turn as it is shown: streaming while `text` is None."""
+
+    index: int
+    role: str
+    player: str = ""
+    messages: list[Message] = field(default_factory=list)
+    tokens: list[int] = field(default_factory=list)
+    text: str | None = None
+    version: int | None = None
+    stop_reason: str = ""
+    illegal: bool = False
+    credit: Credit | None = None
+    revision: int = 0
+    _decoded: tuple[int, int, str] = (0, 0, "")
+
+    def shown(self, decode: Callable[[list[int]], str], last: int = 0) -> str:
+        """The text so far, or that of the last `last` tokens; as the model wrote it, not cleaned."""
+        if self.text is not None:
+            return self.text
+        if self._decoded[:2] != (len(self.tokens), last):
+            tokens = self.tokens[-last:] if last else self.tokens
+            # a character may be cut in two at either end
+            self._decoded = (len(self.tokens), last, decode(tokens).strip("\ufffd"))
+        return self._decoded[2]
+
+
+@dataclass(slots=True)
+class EpisodeView:
+    """One episode as it is shown."""
+
+    id: str
+    type: str = ""
+    parent: str | None = None
+    is_trainable: bool = True
+    roles: dict[str, str] = field(default_factory=dict)
+    """Role → player."""
+    turns: list[TurnView] = field(default_factory=list)
+    rewards: dict[str, float] = field(default_factory=dict)
+    breakdown: dict[str, dict[str, float]] = field(default_factory=dict)
+    edits: dict[str, int] = field(default_factory=dict)
+    error: str | None = None
+    begun: float = 0.0
+    ended: float | None = None
+    revision: int = 0
+    """Grows with every change."""
+
+    @property
+    def live(self) -> bool:
+        return self.ended is None
+
+    @property
+    def is_evaluation(self) -> bool:
+        return self.id.startswith("eval")
+
+    @property
+    def depth(self) -> int:
+        """How many episodes it was spawned under."""
+        return self.id.partition("/")[2].count(".") if "/" in self.id else self.id.count(".")
+
+    def turn(self, index: int, role: str = "") -> TurnView:
+        """The turn of that index, made if it is new."""
+        for turn in reversed(self.turns):
+            if turn.index == index:
+                return turn
+        turn = TurnView(index, role)
+        self.turns.append(turn)
+        return turn
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Something done at a step that the plots point at."""
+
+    step: int
+    kind: str
+    """`"edit"`, `"checkpoint"` or `"best"`."""
+    label: str
+
+
+@dataclass(slots=True)
+class Verdict:
+    """How strength, by the one metric that counts, went from the first evaluation to the latest."""
+
+    metric: str
+    first: float
+    latest: float
+    best: float
+    step: int
+    """Of the latest."""
+    count: int
+
+
+class Store:
+    """Folds events. `decode` turns tokens into text, `clock` gives seconds; `metric` names what counts most."""
+
+    def __init__(
+        self,
+        decode: Callable[[list[int]], str],
+        clock: Callable[[], float] = time.monotonic,
+        metric: str = "",
+        goal: str = "max",
+    ) -> None:
+        self.decode = decode
+        self.clock = clock
+        self.metric = metric
+        self.goal = goal
+        self.run_state = RunState.LOADING
+        self.reason = ""
+        self.episodes: dict[str, EpisodeView] = {}
+        self.roles: list[str] = []
+        """In the order they were first seen: a role's place gives its sign and colour."""
+        self.step = 0
+        self.metrics: dict[str, float] = {}
+        """Of the latest step."""
+        self.skipped: deque[tuple[int, str]] = deque(maxlen=50)
+        self.series: dict[str, Series] = {}
+        self.ledgers: dict[tuple[str, str], Ledger] = {}
+        """(reward function, role) → its values; the function `""` is the role's whole reward."""
+        self.illegal = Ledger()
+        """1 for each illegal turn, 0 for each other."""
+        self.evaluations: deque[EvaluationFinished] = deque(maxlen=2000)
+        self.first_evaluation: EvaluationFinished | None = None
+        self.best: float = math.nan
+        self.marks: deque[Mark] = deque(maxlen=200)
+        self.edits: deque[EditApplied] = deque(maxlen=200)
+        self.checkpoint: CheckpointSaved | None = None
+        self.notices: deque[Notice] = deque(maxlen=100)
+        """Not yet shown; who shows them takes them out."""
+        self.errors: deque[tuple[str, str]] = deque(maxlen=20)
+        """(episode, what was raised)."""
+        self.facts = 0
+        """Grows with every step, evaluation, edit, checkpoint and change of state."""
+        self.finished = 0
+        """Episodes that ended."""
+
+    def fold(self, events: Iterable[Event]) -> None:
+        for event in events:
+            self._fold(event)
+        self._forget()
+
+    def live(self) -> list[EpisodeView]:
+        """Episodes in play, oldest first."""
+        return [episode for episode in self.episodes.values() if episode.live]
+
+    def lose_sight(self) -> None:
+        """Live events were left out: whatever seems in play may have ended. Those that go on come back."""
+        for episode in self.live():
+            del self.episodes[episode.id]
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """First, latest and best of the metric that counts; None before the first evaluation."""
+        first = self.first_evaluation
+        if first is None or not self.evaluations:
+            return None
+        latest = self.evaluations[-1]
+        name = self.metric if self.metric in latest.metrics else next(iter(latest.metrics), "")
+        if not name:
+            return None
+        value = latest.metrics[name]
+        return Verdict(
+            name, first.metrics.get(name, math.nan), value, self.best, latest.step, len(self.evaluations)
+        )
+
+    def sign_of(self, role: str) -> int:
+        """The role's place, taken now if it is new."""
+        if role not in self.roles:
+            self.roles.append(role)
+        return self.roles.index(role)
+
+    def _fold(self, event: Event) -> None:
+        match event:
+            case TokensSampled():
+                episode = self._episode(event.rollout_id)
+                turn = episode.turn(event.turn)
+                turn.tokens += event.tokens
+                turn.revision += 1
+                episode.revision += 1
+            case TurnStarted():
+                episode = self._episode(event.rollout_id)
+                episode.roles.setdefault(event.role, event.player)
+                self.sign_of(event.role)
+                turn = episode.turn(event.turn, event.role)
+                turn.role, turn.player, turn.messages = event.role, event.player, event.messages
+                turn.revision += 1
+                episode.revision += 1
+            case TurnFinished():
+                episode = self._episode(event.rollout_id)
+                turn = episode.turn(event.turn, event.role)
+                turn.role, turn.text, turn.version = event.role, event.text, event.version
+                turn.stop_reason = event.stop_reason
+                turn.revision += 1
+                episode.revision += 1
+            case EpisodeStarted():
+                self._start(event)
+            case EpisodeFinished():
+                for result in event.result.walk():
+                    self._finish(result)
+            case CreditAssigned():
+                for result in event.results:
+                    for node in result.walk():
+                        self._credit(node.rollout)
+            case StepFinished():
+                self._step(event)
+            case EvaluationFinished():
+                self._evaluation(event)
+            case EditApplied():
+                self.facts += 1
+                self.edits.append(event)
+                self.marks.append(Mark(event.step, "edit", f"edit {event.number}"))
+            case CheckpointSaved():
+                self.facts += 1
+                self.checkpoint = event
+                self._mark_checkpoint(event)
+            case StateChanged():
+                self.facts += 1
+                self.run_state, self.reason = event.state, event.reason
+            case Notice():
+                self.notices.append(event)
+
+    def _episode(self, rollout_id: str) -> EpisodeView:
+        """The episode of that id; one whose beginning was missed is made from what is known."""
+        episode = self.episodes.get(rollout_id)
+        if episode is None:
+            episode = EpisodeView(rollout_id, is_trainable=not rollout_id.startswith("eval"), begun=self.clock())
+            self.episodes[rollout_id] = episode
+        return episode
+
+    def _start(self, event: EpisodeStarted) -> None:
+        for role in event.roles:
+            self.sign_of(role)
+        # a resumed run may play an id again
+        self.episodes.pop(event.rollout_id, None)
+        self.episodes[event.rollout_id] = EpisodeView(
+            event.rollout_id,
+            event.episode_type,
+            event.parent,
+            event.is_trainable,
+            dict(event.roles),
+            begun=self.clock(),
+        )
+
+    def _finish(self, result: GenerateResult) -> None:
+        rollout = result.rollout
+        episode = self._episode(rollout.id)
+        if not episode.live:
+            return
+        episode.type = rollout.episode_type
+        episode.is_trainable = result.is_trainable
+        episode.ended = self.clock()
+        episode.rewards = dict(rollout.rewards)
+        episode.breakdown = {name: dict(values) for name, values in rollout.breakdown.items()}
+        episode.edits = dict(rollout.edits)
+        episode.error = rollout.error
+        for role, player in rollout.players.items():
+            episode.roles.setdefault(role, player)
+        for spoken in rollout.turns:
+            turn = episode.turn(spoken.index, spoken.role)
+            completion = spoken.completion
+            turn.role, turn.player, turn.messages = spoken.role, completion.player, spoken.messages
+            turn.text, turn.illegal = completion.text, spoken.illegal
+            turn.version = completion.versions[-1] if completion.versions else turn.version
+            turn.stop_reason = str(completion.stop_reason)
+            turn.tokens = completion.tokens
+            turn.revision += 1
+        self._credit(rollout)
+        self.finished += 1
+        if rollout.error is not None:
+            self.errors.append((rollout.id, rollout.error))
+        if result.is_trainable and rollout.error is None:
+            self._tally(rollout)
+        # the order of ending is the order of forgetting
+        self.episodes[rollout.id] = self.episodes.pop(rollout.id)
+
+    def _tally(self, rollout: Rollout) -> None:
+        for role, reward in rollout.rewards.items():
+            self.sign_of(role)
+            self.ledgers.setdefault(("", role), Ledger()).now.add(reward)
+        for function, values in rollout.breakdown.items():
+            for role, value in values.items():
+                self.ledgers.setdefault((function, role), Ledger()).now.add(value)
+        for turn in rollout.turns:
+            self.illegal.now.add(float(turn.illegal))
+
+    def _credit(self, rollout: Rollout) -> None:
+        episode = self.episodes.get(rollout.id)
+        if episode is None:
+            return
+        for turn in rollout.turns:
+            shown = episode.turn(turn.index, turn.role)
+            if turn.credit is not None and shown.credit is not turn.credit:
+                shown.credit = turn.credit
+                shown.revision += 1
+        episode.revision += 1
+
+    def _step(self, event: StepFinished) -> None:
+        self.facts += 1
+        self.step = event.step
+        self.metrics = dict(event.metrics)
+        if event.skipped:
+            self.skipped.append((event.step, event.skipped))
+        for name, value in event.metrics.items():
+            self._point(name, event.step, value)
+        for (function, role), ledger in self.ledgers.items():
+            mean = ledger.close()
+            if not function and not math.isnan(mean):
+                self._point(f"reward/{role}", event.step, event.metrics.get(f"reward/{role}", mean))
+        self.illegal.close()
+
+    def _evaluation(self, event: EvaluationFinished) -> None:
+        self.facts += 1
+        self.evaluations.append(event)
+        self.first_evaluation = self.first_evaluation or event
+        for name, value in event.metrics.items():
+            self._point(f"eval/{name}", event.step, value)
+        verdict = self.verdict
+        if verdict is not None:
+            better = max if self.goal == "max" else min
+            self.best = verdict.latest if math.isnan(self.best) else better(self.best, verdict.latest)
+
+    def _mark_checkpoint(self, event: CheckpointSaved) -> None:
+        """Those asked for are marked, and the best one; the automatic ones of every step would be noise."""
+        if event.reason == "best":
+            self.marks = deque((mark for mark in self.marks if mark.kind != "best"), self.marks.maxlen)
+        if event.reason in ("manual", "best"):
+            self.marks.append(Mark(event.step, "best" if event.reason == "best" else "checkpoint", ""))
+
+    def _point(self, name: str, step: int, value: float) -> None:
+        self.series.setdefault(name, Series()).add(step, value)
+
+    def _forget(self) -> None:
+        ended = [episode.id for episode in self.episodes.values() if not episode.live]
+        for rollout_id in ended[: max(len(ended) - KEPT, 0)]:
+            del self.episodes[rollout_id]
+        if len(self.episodes) > LIVE:
+            for rollout_id in list(self.episodes)[: len(self.episodes) - LIVE]:
+                del self.episodes[rollout_id]

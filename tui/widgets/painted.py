@@ -1,0 +1,138 @@
+"""Lines of styled text, painted one by one: only those that changed, and only those in sight."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.geometry import Size
+from textual.reactive import Reactive
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+from textual.widget import Widget
+
+from tui.text import width
+from tui.theme import Palette, palette
+
+Line = tuple[tuple[str, Style | None], ...]
+"""Cleaned text and its style, left to right; no newline anywhere."""
+
+BLANK: Line = ()
+
+
+def span(line: Line) -> int:
+    """How many cells a line takes."""
+    return sum(width(text) for text, _ in line)
+
+
+def spread(left: Line, right: Line, cells: int, fill: str = " ", style: Style | None = None) -> Line:
+    """`left` and `right` at the ends of a line of `cells` cells; where both don't fit, left alone."""
+    gap = cells - span(left) - span(right)
+    if gap < 1:
+        return left
+    return (*left, (fill * gap, style), *right)
+
+
+def strip(line: Line, cells: int, ground: Style) -> Strip:
+    """A line as Textual takes it, in exactly `cells` cells over the style `ground`."""
+    segments = [Segment(text, style) for text, style in line if text]
+    return Strip(segments, span(line)).crop(0, cells).extend_cell_length(cells).apply_style(ground)
+
+
+class LineWidget(Widget):
+    """A widget that paints its own lines over its background."""
+
+    _ground: tuple[str, Style] | None = None
+
+    @property
+    def colours(self) -> Palette:
+        return palette(self.app.theme)
+
+    @property
+    def ground(self) -> Style:
+        """The style beneath every line; worked out once a theme, not once a line."""
+        theme = self.app.theme
+        if self._ground is None or self._ground[0] != theme:
+            self._ground = (theme, self.rich_style)
+        return self._ground[1]
+
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        self._ground = None
+
+
+class LineView(LineWidget, ScrollView):
+    """Lines that scroll."""
+
+    DEFAULT_CSS = """
+    LineView {
+        overflow-x: hidden;
+        scrollbar-size-vertical: 1;
+        scrollbar-gutter: stable;
+    }
+    """
+
+    @property
+    def cells(self) -> int:
+        """Cells of a line."""
+        return max(self.scrollable_content_region.width, 1)
+
+    @property
+    def at_end(self) -> bool:
+        return self.scroll_offset.y >= self.max_scroll_y
+
+    def set_line_count(self, lines: int) -> None:
+        """Says how many lines there are.
+
+        Assigned plainly, `virtual_size` lays out the whole screen again (some 15 ms); only a scrollbar that
+        comes or goes needs that, and asks for it by itself.
+        """
+        size = Size(0, lines)
+        if size != self.virtual_size:
+            self.set_reactive(cast("Reactive[Size]", Widget.virtual_size), size)
+            self._scroll_update(size)
+
+
+class Painted(LineView, can_focus=True):
+    """A list of lines. `show` replaces them and repaints what differs."""
+
+    def __init__(self, *, id: str | None = None, focusable: bool = True) -> None:
+        super().__init__(id=id)
+        self.can_focus = focusable
+        self.lines: list[Line] = []
+
+    def show(self, lines: Sequence[Line]) -> None:
+        before, self.lines = self.lines, list(lines)
+        self.set_line_count(len(self.lines))
+        top = self.scroll_offset.y
+        for y in range(top, top + self.size.height):
+            old = before[y] if y < len(before) else None
+            new = self.lines[y] if y < len(self.lines) else None
+            if old != new:
+                self.refresh_line(y)
+
+    def render_line(self, y: int) -> Strip:
+        y += self.scroll_offset.y
+        return strip(self.lines[y] if y < len(self.lines) else BLANK, self.size.width, self.ground)
+
+
+class OneLine(LineWidget):
+    """A single painted line."""
+
+    DEFAULT_CSS = """
+    OneLine { height: 1; }
+    """
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.line: Line = BLANK
+
+    def show(self, line: Line) -> None:
+        if line != self.line:
+            self.line = line
+            self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        return strip(self.line, self.size.width, self.ground)
