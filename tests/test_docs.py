@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import random
 import re
 import tomllib
 from pathlib import Path
 
 import presets
-from engine import GameTask
+from engine import Arena, GameTask, GRPOCredit
 from engine.config import parse
+from engine.inference.clients import ScriptedClient
 from engine.task import load_task
 from tests.scripted_run import ScriptedRun
 from tui.actions import ACTIONS, key_name
@@ -44,7 +46,7 @@ def test_the_readmes_preset_is_right():
 
 
 def test_the_readmes_game_can_be_played_to_its_end(tmp_path: Path):
-    [text] = code_blocks("python")
+    text, _ = code_blocks("python")
     (tmp_path / "fifteen.py").write_text(text)
     task = load_task("./fifteen.py:Fifteen", {}, folder=tmp_path)
     assert isinstance(task, GameTask)
@@ -59,6 +61,24 @@ def test_the_readmes_game_can_be_played_to_its_end(tmp_path: Path):
         assert state[0] == 15
         assert returns[mover] == 1.0
         assert sum(returns) == 0.0
+
+
+async def test_the_readmes_proposer_is_paid_for_half_solved_sums(tmp_path: Path):
+    _, text = code_blocks("python")
+    (tmp_path / "sums.py").write_text(text)
+    answers = itertools.cycle(["42", "41"])
+    client = ScriptedClient(
+        lambda messages, player, rng: "17 25" if "Two" in messages[-1]["content"] else next(answers)
+    )
+    arena = Arena(client, credit=GRPOCredit())
+    task = load_task("./sums.py:Sums", {}, folder=tmp_path)
+    task.setup(arena)
+    [result] = await arena.generate_rollouts(task.requests(arena, 1))
+    assert result.rollout.error is None
+    assert result.rewards == {"Proposer": 1.0}
+    assert [child.rewards["Solver"] for child in result.children] == [1.0, 0.0, 1.0, 0.0]
+    assert {record.role for record in arena.records([result])} == {"Solver"}
+    assert (await task.evaluate(arena, 4, "eval-0")).keys() == {"solved"}
 
 
 def test_every_preset_is_in_the_readme():

@@ -253,6 +253,17 @@ async def test_stopping_the_device_cancels_what_is_in_flight_and_later_requests_
             await local.submit("y")
 
 
+@pytest.mark.parametrize("lockstep", [False, True])
+async def test_a_request_the_device_never_looked_at_is_cancelled_when_it_stops(folder, lockstep):
+    async with Local(folder, lockstep=lockstep) as local:
+        done = []
+        futures = [local.submit(f"{i}", on_done=lambda: done.append(1)) for i in range(3)]
+        local.device.stop()
+        results = await asyncio.wait_for(asyncio.gather(*futures, return_exceptions=True), 5)
+        assert all(isinstance(result, (asyncio.CancelledError, EngineError)) for result in results)
+        assert done == [1, 1, 1]
+
+
 async def test_a_callback_that_raises_is_reported_and_takes_nobody_along(folder):
     reported = []
     asyncio.get_running_loop().set_exception_handler(lambda loop, context: reported.append(context["exception"]))

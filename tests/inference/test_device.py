@@ -183,6 +183,29 @@ async def test_stopping_cancels_everything_in_flight_and_closes_services():
         await device.call(int)
 
 
+async def test_work_that_fails_to_close_keeps_nobody_from_being_told():
+    reported = []
+    device = Device(on_error=reported.append)
+    device.start()
+    counter = Counter()
+    device.serve(counter)
+
+    def stubborn():
+        try:
+            while True:
+                yield
+        finally:
+            raise ArithmeticError("will not close")
+
+    works = [asyncio.ensure_future(device.work(stubborn())) for _ in range(2)]
+    await asyncio.sleep(0.02)
+    assert device.stop()
+    results = await asyncio.gather(*works, return_exceptions=True)
+    assert all(isinstance(result, asyncio.CancelledError) for result in results)
+    assert [str(error) for error in reported] == ["will not close"] * 2
+    assert counter.closed
+
+
 async def test_stopping_a_device_that_doesnt_come_back_gives_up_in_time():
     device = Device()
     device.start()
