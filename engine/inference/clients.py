@@ -67,7 +67,7 @@ class LocalClient:
         self._device = device
         self._lm, self._adapters = lm, adapters
         batcher = Batcher(lm, adapters, rows=config.rows, prefill_tokens=config.prefill_tokens)
-        self._server = Server(device, batcher, lockstep, self._deliver)
+        self._server = Server(device, batcher, lockstep, self._deliver, self._cancel_all)
         self._pending: dict[int, Pending] = {}
         self._next_id = 0
         self._outbox: list[Request] = []
@@ -160,6 +160,15 @@ class LocalClient:
         for id in list(self._pending):
             self._resolve(Finished(id, error=error))
 
+    def _cancel_all(self) -> None:
+        """The device stopped, also on what it hasn't looked at yet."""
+        self._outbox.clear()
+        self._sent.clear()
+        for id in list(self._pending):
+            pending = self._pending.pop(id)
+            _call(pending.on_done)
+            pending.future.cancel()
+
     def _if_cancelled(self, id: int, future: asyncio.Future[Completion]) -> None:
         if not future.cancelled() or (pending := self._pending.pop(id, None)) is None:
             return
@@ -193,8 +202,6 @@ class LocalClient:
             return
         if finished.error is not None:
             pending.future.set_exception(finished.error)
-        elif finished.stop_reason is StopReason.CANCELLED:  # by the device, which stops
-            pending.future.cancel()
         else:
             pending.future.set_result(self._completion(pending, finished))
 
@@ -214,10 +221,17 @@ class LocalClient:
 class Server:
     """The client's other half, on the device thread: a batcher, and when it may tick."""
 
-    def __init__(self, device: Device, batcher: Batcher, lockstep: bool, deliver: Callable[[Tick], None]) -> None:
+    def __init__(
+        self,
+        device: Device,
+        batcher: Batcher,
+        lockstep: bool,
+        deliver: Callable[[Tick], None],
+        closed: Callable[[], None],
+    ) -> None:
         self._device, self._batcher = device, batcher
         self._lockstep = lockstep
-        self._deliver = deliver
+        self._deliver, self._closed = deliver, closed
         self._open = not lockstep
 
     def accept(self, requests: Iterable[Request], withdrawn: Iterable[int]) -> None:
@@ -249,11 +263,8 @@ class Server:
         self._report_failures([(id, failure) for id in self._batcher.clear()])
 
     def close(self) -> None:
-        from engine.inference.batcher import Finished, Tick
-
-        cancelled = [Finished(id) for id in self._batcher.clear()]
-        if cancelled:
-            self._device.deliver(self._deliver, Tick(finished=cancelled))
+        self._batcher.clear()
+        self._device.deliver(self._closed)
 
     def _report_failures(self, failures: list[tuple[int, Exception]]) -> None:
         from engine.inference.batcher import Finished, Tick

@@ -30,7 +30,7 @@ class Service(Protocol):
         ...
 
     def close(self) -> None:
-        """The device stops: cancel what is in flight."""
+        """The device stops: cancel what is in flight. Called once, on the device thread."""
         ...
 
 
@@ -122,8 +122,9 @@ class Device:
         self.post(lambda: self._set_paused(False))
 
     def serve(self, service: Service) -> None:
-        """Let a service tick from now on."""
-        self.post(lambda: self._services.append(service))
+        """Let a service tick from now on; it is closed when the device stops."""
+        self._services.append(service)
+        self.post(_nothing)
 
     def post(self, command: Command) -> None:
         """Run a command that returns nothing, and must not raise, between two ticks, in the order of posting.
@@ -183,8 +184,8 @@ class Device:
 
     def _advance(self, work: Work) -> None:
         if work.future.cancelled():
-            work.generator.close()
             self._works.remove(work)
+            self._end(work.generator)
             return
         try:
             next(work.generator)
@@ -194,6 +195,12 @@ class Device:
         except Exception as error:
             self._works.remove(work)
             self._settle(work.future, work.loop, error=error)
+
+    def _end(self, closing: Generator[None, None, Any] | Service) -> None:
+        try:
+            closing.close()
+        except Exception as error:
+            self._report(error)
 
     def _set_paused(self, paused: bool) -> None:
         self._paused = paused
@@ -205,10 +212,8 @@ class Device:
     def _close(self) -> None:
         with self._lock:
             self._stopping = True
-        for work in self._works:
-            work.generator.close()
-        for service in self._services:
-            service.close()
+        for closing in (*(work.generator for work in self._works), *self._services):
+            self._end(closing)
         for future in list(self._calls):
             _soon(future.get_loop(), future.cancel)
 

@@ -10,8 +10,6 @@ from engine.inference import fastmath
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 MIX = ((np.uint64(30), np.uint64(0xBF58476D1CE4E5B9)), (np.uint64(27), np.uint64(0x94D049BB133111EB)))
 LAST_SHIFT = np.uint64(31)
-BELOW_ONE = 1.0 - 2.0**-23
-"""A float32 times this is the number before it, or a smaller one."""
 
 
 def uniforms(keys: np.ndarray, positions: np.ndarray) -> np.ndarray:
@@ -69,8 +67,8 @@ def sample(
         weights = mx.where(weights >= floor, weights, 0.0)
     cumulative = mx.cumsum(weights, axis=-1)
     total = cumulative[:, -1:]
-    # Strictly below the total, so that the first token to exceed the target has a weight above zero.
-    target = mx.minimum(mx.array(uniforms)[:, None] * total, total * BELOW_ONE)
+    # At most 1 − 2⁻²⁴ of the total rounds to less than the total, so the first token to exceed it has a weight.
+    target = mx.array(uniforms)[:, None] * total
     tokens = mx.sum(cumulative <= target, axis=-1).astype(mx.uint32)
     chosen = mx.take_along_axis(logits, tokens[:, None], axis=-1)
     logprobs = (chosen - top - mx.log(total))[:, 0]

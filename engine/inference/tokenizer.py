@@ -52,6 +52,7 @@ class ChatTokenizer:
         self._tokenizer = tokenizer
         self.eos_tokens = frozenset(eos_tokens)
         own = tokenizer.eos_token_id
+        self._specials = [token.content for token in tokenizer.added_tokens_decoder.values() if token.special]
         self.end_of_turn: int = own if own in self.eos_tokens else min(self.eos_tokens)
         self._prompts: Remembered[list[int]] = Remembered(CACHED_PROMPTS)
         self._texts: Remembered[str] = Remembered(CACHED_TEXTS)
@@ -73,8 +74,15 @@ class ChatTokenizer:
         return self._tokenizer.decode(kept, skip_special_tokens=True)
 
     def _render(self, messages: Sequence[Message]) -> list[int]:
-        text = self._tokenizer.apply_chat_template(list(messages), add_generation_prompt=True, tokenize=False)
+        harmless = [{"role": m["role"], "content": self._without_markup(m["content"])} for m in messages]
+        text = self._tokenizer.apply_chat_template(harmless, add_generation_prompt=True, tokenize=False)
         return self.encode(text)
+
+    def _without_markup(self, content: str) -> str:
+        """Text that spells a special token, such as an end of turn, must not become one: it could speak for others."""
+        for special in self._specials:
+            content = content.replace(special, f"{special[0]} {special[1:]}")
+        return content
 
 
 class ByteTokenizer:

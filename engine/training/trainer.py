@@ -100,12 +100,11 @@ def _load(config: Config) -> tuple[LanguageModel, ChatTokenizer, Adapters, Learn
     from engine.inference import blas
 
     blas.load()
-    from engine.inference import fastmath, models
+    from engine.inference import models
     from engine.inference.adapters import Adapters
     from engine.training.learner import Learner
 
     model, tokenizer = models.load(config.model.source, config.model.context)
-    fastmath.install(model)
     adapters = Adapters(model, config.lora)
     learner = Learner(model, adapters, config.train, config.run.seed)
     adapters.publish(POLICY, learner.parameters, learner.version)

@@ -87,6 +87,17 @@ def test_publishing_copies_so_that_a_later_change_doesnt_leak(lm, adapters):
     assert adapters.version("red") == 7
 
 
+def test_a_mixed_batch_uses_what_was_published_last(lm, adapters):
+    slots = [1, 2, 0, 1]
+    with adapters.rows(slots):
+        logits(lm)
+    adapters.publish("red", moved(adapters, 8), 2)
+    with adapters.rows([1]):
+        alone = logits(lm, TOKENS[:1])[0]
+    with adapters.rows(slots):
+        np.testing.assert_allclose(logits(lm)[0], alone, atol=2e-4)
+
+
 def test_players_come_and_go_and_slots_are_used_again(adapters):
     assert (adapters.slot("base"), adapters.version("base")) == (0, 0)
     adapters.drop("red")

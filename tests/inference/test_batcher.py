@@ -5,9 +5,11 @@ from __future__ import annotations
 import mlx.core as mx
 import numpy as np
 import pytest
+from scipy.special import softmax
 
 from engine.inference import batcher as module
 from engine.inference.batcher import Batcher, Finished, Request
+from engine.inference.sampling import uniforms
 from engine.types import Sampling, StopReason
 from tests.inference.conftest import Oracle, moved, save_adapter
 from tests.tiny import END
@@ -156,6 +158,21 @@ def test_the_same_key_gives_the_same_tokens_whoever_the_neighbours_are(endless, 
     np.testing.assert_allclose(crowded[0].logprobs, alone.logprobs, atol=1e-4)
     other_key = run(Batcher(endless, adapters), [request(0, prompt, sampling, key=43)])[0]
     assert other_key.tokens != alone.tokens
+
+
+def test_each_token_is_where_its_own_random_number_falls_in_the_exact_distribution(endless, adapters, oracle):
+    asked = prompts(6, seed=12)
+    finished = run(
+        Batcher(endless, adapters),
+        [request(id, prompt, Sampling(max_tokens=8), key=id) for id, prompt in enumerate(asked)],
+    )
+    for id, prompt in enumerate(asked):
+        tokens = finished[id].tokens
+        u = uniforms(np.full(8, id, np.uint64), np.arange(8))
+        below = np.cumsum(softmax(oracle.logits([*prompt, *tokens])[len(prompt) - 1 : -1], axis=-1), axis=-1)
+        for place, token in enumerate(tokens):
+            least = below[place, token - 1] if token else 0.0
+            assert least - 1e-4 <= u[place] <= below[place, token] + 1e-4
 
 
 def test_any_end_of_turn_token_stops_and_stays_in_the_record(lm, adapters, oracle):

@@ -127,15 +127,32 @@ async def test_lockstep_batches_dont_depend_on_timing_to_the_last_bit(folder):
     assert len({shape[0] for shape in first[0]}) > 1
 
 
-async def test_in_lockstep_nothing_starts_before_the_flush_and_a_stray_flush_changes_nothing(folder):
+async def test_in_lockstep_nothing_starts_before_the_flush(folder):
     async with Local(folder, lockstep=True) as local:
         futures = [local.submit(f"{i}", key=i, sampling=Sampling(max_tokens=3)) for i in range(3)]
         await asyncio.sleep(0.05)
-        assert local.lm is not None
         assert not any(future.done() for future in futures)
-        for _ in range(3):
-            local.client.flush()
+        local.client.settle = local.client.flush
+        local.client.flush()
         await asyncio.wait_for(asyncio.gather(*futures), 5)
+
+
+async def test_a_flush_while_the_device_ticks_lets_nothing_in_before_the_next_delivery(folder):
+    async with Local(folder, lockstep=True) as local:
+        tokens: dict[str, list[int]] = {"long": [], "late": []}
+        short = local.submit("short", sampling=Sampling(max_tokens=1))
+        long = local.submit(
+            "long", sampling=Sampling(max_tokens=50), on_tokens=lambda new, _: tokens["long"].extend(new)
+        )
+        local.client.flush()
+        late = local.submit("late", on_tokens=lambda new, _: tokens["late"].extend(new))
+        local.client.flush()
+        await asyncio.wait_for(short, 5)
+        await asyncio.sleep(0.05)
+        assert {name: len(new) for name, new in tokens.items()} == {"long": 1, "late": 0}
+        local.client.settle = local.client.flush
+        local.client.flush()
+        await asyncio.wait_for(asyncio.gather(long, late), 5)
 
 
 async def test_work_of_the_learner_goes_on_while_lockstep_holds_the_batcher(folder):

@@ -81,6 +81,19 @@ def test_the_ends_of_the_uniform_interval_draw_possible_tokens():
     assert np.isfinite(logprobs).all()
 
 
+def test_the_last_uniform_never_draws_a_token_that_is_ruled_out():
+    rows = RNG.normal(0.0, 3.0, (3_000, 30)).astype(np.float32)
+    rows[:, -5:] = -np.inf
+    ones, zeros = np.ones(3_000, np.float32), np.zeros(3_000, np.float32)
+    tokens, logprobs = sample(
+        mx.array(rows), ones - np.float32(2.0**-24), ones, ones, zeros.astype(np.int32) + 9, zeros
+    )
+    ninth = np.sort(rows, axis=-1)[:, -9]
+    chosen = np.take_along_axis(rows, np.array(tokens).astype(int)[:, None], axis=-1)[:, 0]
+    assert (chosen >= ninth).all()
+    assert np.isfinite(np.array(logprobs)).all()
+
+
 def test_a_neighbour_that_truncates_or_is_greedy_doesnt_change_a_rows_draw():
     u = np.array([0.37, 0.91, 0.05], np.float32)
     ones, zeros = np.ones(3, np.float32), np.zeros(3, np.float32)
