@@ -115,18 +115,16 @@ def verdict(store: Store, colours: Palette, brief: bool = False) -> Line:
     return tuple(line)
 
 
-def status(state: RunState, found: StatusLike | None, cells: int, colours: Palette) -> Line:
+def status(state: RunState, step: int, found: StatusLike, cells: int, colours: Palette) -> Line:
     """The status line: what fits, the state and the step always, least telling numbers first to go."""
     mark, word = STATES[state]
     good = state in (RunState.RUNNING, RunState.FINISHED)
     look = style(colours.good if good else colours.bad if state is RunState.FAILED else colours.watch, bold=True)
     line: Line = ((f" {mark} {word}", look),)
-    if found is None:
-        return line
     soft, plain = style(colours.soft), style(colours.text)
     parts: list[tuple[int, Line]] = [
-        (0, (("  step ", soft), (f"{found.step}/{found.steps}", plain))),
-        (7, ((" " + _bar(found.step, found.steps, 12), style(colours.accent)),)),
+        (0, (("  step ", soft), (f"{step}/{found.steps}", plain))),
+        (7, ((" " + _bar(step, found.steps, 12), style(colours.accent)),)),
         (3, (("  policy ", soft), (f"v{found.version}", plain))),
         (1, (("  play ", soft), (count(found.generation_rate), plain), (" tok/s", soft))),
         (2, (("  learn ", soft), (count(found.training_rate), plain), (" tok/s", soft))),
@@ -135,6 +133,8 @@ def status(state: RunState, found: StatusLike | None, cells: int, colours: Palet
         (5, (("  ", soft), (memory(found.memory), plain))),
         (4, (("  ", soft), (elapsed(found.seconds), plain))),
     ]
+    if not found.version and not found.tokens_generated:
+        parts = parts[:2]  # not loaded: it has no other numbers yet
     room = cells - span(line)
     kept: set[int] = set()
     for rank, part in sorted(parts, key=lambda ranked: ranked[0]):

@@ -1,7 +1,7 @@
 """Which episode sits in which row of the wall: rows keep still, so that an eye can rest on one.
 
-An episode keeps its row while it plays and stays there, settled, until the row is needed. New ones take the row
-that settled longest ago, or a new row at the end.
+An episode keeps its row while it plays and stays there, settled, until the row is needed. New ones take the topmost
+row that has settled, or a new row at the end: what plays gathers at the top.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from tui.state import EpisodeView, Store
 
 SETTLE = 0.8
-"""Seconds an ended episode keeps its row at least, while there is room for another."""
+"""Seconds an ended episode keeps its row, while there is room for others."""
 
-STALE = 20.0
+STALE = 5.0
 """Seconds after which rows at the end go, while others play."""
 
 SPARE = 8
-"""Rows that may be added before settled ones are taken early."""
+"""Rows there may be beyond those in play, before ones that just ended are taken."""
 
 
 class Rows:
@@ -41,29 +41,34 @@ class Rows:
         changed = bool(live) and self._trim(store, keep)
         if not new:
             return changed
-        free = self._free(episodes, len(live), store.clock(), keep)
+        ready, fresh = self._free(episodes, store.clock(), keep)
         for episode in new:
-            row = free.pop(0) if free else len(self.ids)
-            if row == len(self.ids):
-                self.ids.append(episode.id)
+            if ready:
+                row = ready.pop(0)
+            elif fresh and len(self.ids) >= len(live) + SPARE:
+                row = fresh.pop(0)
             else:
-                self._row.pop(self.ids[row], None)
-                self.ids[row] = episode.id
+                row = len(self.ids)
+                self.ids.append("")
+            self._row.pop(self.ids[row], None)
+            self.ids[row] = episode.id
             self._row[episode.id] = row
         return True
 
-    def _free(self, episodes: dict[str, EpisodeView], live: int, now: float, keep: Sequence[str]) -> list[int]:
-        """Rows that may be taken, those settled longest ago first."""
+    def _free(
+        self, episodes: dict[str, EpisodeView], now: float, keep: Sequence[str]
+    ) -> tuple[list[int], list[int]]:
+        """Rows that have settled, from the top, and rows that have just ended, the earliest first."""
         settled: list[tuple[float, int]] = []
         for row, rollout_id in enumerate(self.ids):
             episode = episodes.get(rollout_id)
             if rollout_id in keep or (episode is not None and episode.live):
                 continue
-            ended = -1.0 if episode is None or episode.ended is None else episode.ended
+            ended = -SETTLE if episode is None or episode.ended is None else episode.ended
             settled.append((ended, row))
-        settled.sort()
-        crowded = len(self.ids) >= live + SPARE
-        return [row for ended, row in settled if crowded or now - ended >= SETTLE]
+        ready = [row for ended, row in settled if now - ended >= SETTLE]
+        fresh = [row for ended, row in sorted(settled) if now - ended < SETTLE]
+        return ready, fresh
 
     def _trim(self, store: Store, keep: Sequence[str]) -> bool:
         """Drops rows at the end that nobody has played in for a while."""

@@ -57,6 +57,11 @@ class Session:
     def status(self) -> StatusLike:
         return self.run.status()
 
+    @property
+    def step(self) -> int:
+        """The last step there is a record of, whether or not the run has been loaded to go on from it."""
+        return max(self.run.status().step, self.store.step)
+
     async def stop(self) -> None:
         """Ends the run cleanly, its state saved; returns when it has ended."""
         if self._task is None:
@@ -65,9 +70,11 @@ class Session:
         await asyncio.wait([self._task])
         self.drain()
 
-    def close(self) -> None:
-        """Stops watching."""
+    async def close(self) -> None:
+        """Stops watching a run that has ended, or was only opened to be read."""
         self.run.unwatch(self._stream)
+        if self._task is None:
+            await self.run.stop()
 
     async def _play(self) -> None:
         try:

@@ -31,7 +31,7 @@ from engine.events import (
 from engine.types import Credit, GenerateResult, Message, Rollout
 from tui.series import Ledger, Series
 
-KEPT = 300
+KEPT = 600
 """Episodes kept after they ended."""
 
 LIVE = 4096
@@ -306,7 +306,7 @@ class Store:
             turn.text, turn.illegal = completion.text, spoken.illegal
             turn.version = completion.versions[-1] if completion.versions else turn.version
             turn.stop_reason = str(completion.stop_reason)
-            turn.tokens = completion.tokens
+            turn.tokens = []  # the text is there; what was sampled is in the run's record
             turn.revision += 1
         self._credit(rollout)
         self.finished += 1

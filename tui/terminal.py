@@ -1,10 +1,18 @@
-"""A terminal that goes away: found out, and let go of, so that leaving still works."""
+"""A terminal that goes away: found out, and let go of, so that leaving still works.
+
+Textual's driver writes from a thread that dies of the first failed write; a bounded queue then fills, and the app
+waits for ever on its way out. `sturdy` gives a driver that outlives its terminal.
+"""
 
 from __future__ import annotations
 
 import errno
 import os
 import termios
+from typing import IO, TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from textual.driver import Driver
 
 STANDARD = (0, 1, 2)
 
@@ -19,7 +27,7 @@ def hung_up(descriptor: int) -> bool:
 
 
 def let_go() -> bool:
-    """Points standard streams that hung up at nothing, so that the last words written to them don't block.
+    """Points standard streams that hung up at nothing, so that the last words written to them harm nobody.
 
     Returns whether there was one.
     """
@@ -30,3 +38,53 @@ def let_go() -> bool:
             os.dup2(nothing, descriptor)
         os.close(nothing)
     return bool(gone)
+
+
+class Outlet:
+    """A text stream that takes what it is given even when nobody is left to read it."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        try:
+            return self._stream.write(text)
+        except OSError:
+            self._end()
+            return len(text)
+
+    def flush(self) -> None:
+        try:
+            self._stream.flush()
+        except OSError:
+            self._end()
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._stream, name)
+
+    def _end(self) -> None:
+        """The other end is gone: the app finds out by itself, and until then words go nowhere."""
+        self._stream = open(os.devnull, "w")  # noqa: SIM115  it lasts as long as the process
+
+
+def sturdy(base: type[Driver]) -> type[Driver]:
+    """The driver for a real terminal made to outlive it; any other driver as it is."""
+    from textual.drivers.linux_driver import LinuxDriver
+
+    if base is not LinuxDriver:
+        return base
+
+    class SturdyDriver(LinuxDriver):
+        def __init__(self, *arguments: object, **options: object) -> None:
+            super().__init__(*arguments, **options)  # type: ignore[arg-type]
+            self._file = Outlet(self._file)  # type: ignore[assignment]
+
+        def run_input_thread(self) -> None:
+            try:
+                super().run_input_thread()
+            except OSError:
+                # nothing more can be read: the app looks after a terminal that hung up
+                if not hung_up(self.fileno):
+                    raise
+
+    return SturdyDriver

@@ -9,7 +9,9 @@ MINUS = "−"
 
 def signed(value: float, decimals: int = 2) -> str:
     """`+1.00`, `−0.50`; a dash where there is no number."""
-    return f"{value:+.{decimals}f}".replace("-", MINUS) if math.isfinite(value) else "–"
+    if not math.isfinite(value):
+        return "–"
+    return f"{round(value, decimals) + 0.0:+.{decimals}f}".replace("-", MINUS)  # + 0.0: no minus before a zero
 
 
 def number(value: float, decimals: int = 2) -> str:

@@ -3,7 +3,7 @@
 The novice knows which moves are legal and leans slightly towards sense. A model trained on uniform legal play
 is blind to the state (one bet probability for jack, queen and king), and self-play then has nothing to amplify;
 so the rest of the corpus asks what is *on the board*: which square completes a line, which card is held, how
-many sticks a move leaves. It never asks for a strategy: nim's remainder and Kuhn's bluffs are left to be found.
+many sticks a move leaves. It never asks for a strategy: why a move is good is left for self-play to find.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from engine.games import Game
+from engine import Game
 from tasks.kuhn_poker import CARDS, LEGAL, KuhnPoker
 from tasks.nim import Nim
 from tasks.tictactoe import LINES, TicTacToe
@@ -23,9 +23,6 @@ Answers = dict[str, float]
 """Answer → probability. They sum to one."""
 
 NIM, KUHN, TICTACTOE = Nim(), KuhnPoker(), TicTacToe()
-
-PROMPTS = {NIM: "Nim.", KUHN: "Kuhn poker.", TICTACTOE: "Tic-tac-toe."}
-"""The system prompt each task ships with: nine tenths of what the model will ever be asked under."""
 
 STYLES = ("", "bold", "careful")
 """A prompt that ends in "Be bold." or "Be careful." tilts play where anyone can see it."""
@@ -54,7 +51,7 @@ def completing(board: str, mark: str) -> list[int]:
 
 
 def nim_novice(state: tuple[int, int], style: str) -> Answers:
-    weights = {move: 1.5 if int(move[1]) == state[0] % 4 else 1.0 for move in NIM.legal(state)}
+    weights = {move: 1.25 if int(move[1]) == state[0] % 4 else 1.0 for move in NIM.legal(state)}
     favourite = {"bold": "[3]", "careful": "[1]"}.get(style)
     return normalised({move: weight * (3.0 if move == favourite else 1.0) for move, weight in weights.items()})
 
@@ -156,14 +153,15 @@ WORDS = """
     it just keep last lose make many me more move moves never no not of on one only opponent or other play
     player say should so take that the then think this to try turn up use very want well what when win with you
     your
-""".split()
+"""
 
 
 def chatter(rng: random.Random) -> str:
     """Up to eight words, some of them made up: what an edit may put beside the game's name."""
     letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789,.!?'-"
+    known = WORDS.split()
     words = [
-        rng.choice(WORDS) if rng.random() < 0.7 else "".join(rng.choices(letters, k=rng.randint(1, 8)))
+        rng.choice(known) if rng.random() < 0.7 else "".join(rng.choices(letters, k=rng.randint(1, 8)))
         for _ in range(rng.randint(1, 8))
     ]
     return " ".join(words)
@@ -172,20 +170,23 @@ def chatter(rng: random.Random) -> str:
 def system_prompt(game: Game[Any], rng: random.Random) -> tuple[str | None, str]:
     """A system prompt, None for no such message at all, and the style it asks for."""
     draw = rng.random()
-    if draw < 0.72:
-        return PROMPTS[game], ""
-    if draw < 0.76:
+    if draw < 0.71:
+        return game.prompt, ""
+    if draw < 0.73:
         return None, ""
-    prompt = PROMPTS[game]
-    if draw < 0.88:  # another wording, in any style
-        style = rng.choice(STYLES)
-        prompt = rng.choice(PHRASES).format(rng.choice(NAMES[game]))
-        if rng.random() < 0.6:
-            around = chatter(rng)
-            prompt = rng.choice((f"{prompt} {around}", f"{around} {prompt}", around))
-    else:
-        style = "bold" if draw < 0.94 else "careful"
+    if draw < 0.82:
+        style, prompt = rng.choice(STYLES), another_wording(game, rng)
+    else:  # "careful" twice as often, because blocking under it is the hardest thing to learn here
+        style, prompt = "bold" if draw < 0.88 else "careful", game.prompt
     return (f"{prompt} Be {style}." if style else prompt), style
+
+
+def another_wording(game: Game[Any], rng: random.Random) -> str:
+    prompt = rng.choice(PHRASES).format(rng.choice(NAMES[game]))
+    if rng.random() < 0.6:
+        around = chatter(rng)
+        prompt = rng.choice((f"{prompt} {around}", f"{around} {prompt}", around))
+    return prompt
 
 
 # ---------------------------------------------------------------- examples

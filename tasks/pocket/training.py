@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any, cast
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -71,7 +72,7 @@ def _spelled(text: str) -> tuple[int, ...]:
 
 def soft_targets(answers: Answers, chosen: str) -> list[dict[int, float]]:
     """The distribution of each token of `chosen`, given its tokens before it, under `answers`."""
-    spelled = {answer: (*_spelled(answer), tokenizer.END_OF_TURN) for answer in answers}
+    spelled = {answer: answer_tokens(answer) for answer in answers}
     targets = []
     for i in range(len(spelled[chosen])):
         following: dict[int, float] = {}
@@ -92,17 +93,28 @@ class Row:
     """Position of an answer token → its distribution."""
 
 
+def system_tokens(prompt: str | None) -> list[int]:
+    return [] if prompt is None else [*_spelled(f"<|im_start|>system\n{prompt}<|im_end|>\n")]
+
+
+def user_tokens(message: str) -> list[int]:
+    """A user's message and the head of the answer to it."""
+    return [*_spelled(f"<|im_start|>user\n{message}<|im_end|>\n<|im_start|>assistant\n")]
+
+
+def answer_tokens(answer: str) -> list[int]:
+    return [*_spelled(answer), tokenizer.END_OF_TURN]
+
+
 def spell(example: Example, rng: random.Random) -> Row:
     """The example as the chat template writes it. Which answer is written is drawn as the novice would."""
-    tokens: list[int] = []
+    tokens = system_tokens(example.system)
     targets: dict[int, dict[int, float]] = {}
-    if example.system is not None:
-        tokens += _spelled(f"<|im_start|>system\n{example.system}<|im_end|>\n")
     for question, answers in example.turns:
-        tokens += _spelled(f"<|im_start|>user\n{question}<|im_end|>\n<|im_start|>assistant\n")
+        tokens += user_tokens(question)
         chosen = rng.choices(list(answers), list(answers.values()))[0]
         targets |= enumerate(soft_targets(answers, chosen), start=len(tokens))
-        tokens += [*_spelled(chosen), tokenizer.END_OF_TURN, *_spelled("\n")]
+        tokens += [*answer_tokens(chosen), *_spelled("\n")]
     return Row(tokens, targets)
 
 
@@ -132,12 +144,17 @@ def _cross_entropy_vjp(primals, cotangent, output):  # pyright: ignore[reportUnu
     return cotangent[..., None] * (fastmath.softmax(logits) - targets), mx.zeros_like(targets)
 
 
+def weights_of(model: nn.Module) -> list[tuple[str, mx.array]]:
+    """All weights with their names, in the order of the model's own attributes."""
+    return cast(list[tuple[str, mx.array]], tree_flatten(model.parameters()))
+
+
 def initial_model(seed: int) -> Model:
     """Normal weights of variance 1/fan-in, smaller where a block writes into the residual stream (GPT-2)."""
     mx.random.seed(seed)
     model = Model(ModelArgs.from_dict(CONFIG))
     weights = []
-    for name, weight in tree_flatten(model.parameters()):
+    for name, weight in weights_of(model):
         if weight.ndim == 2:
             deviation = 0.1 if "embed" in name else weight.shape[1] ** -0.5
             if "o_proj" in name or "down_proj" in name:
@@ -154,14 +171,18 @@ def causal(length: int) -> mx.array:
     return mx.where(mx.tril(mx.ones((length, length), mx.bool_)), 0.0, -40.0)
 
 
-def summed_loss(model: Model, batch: Batch) -> mx.array:
-    """The cross-entropy of all answer tokens; only theirs are projected on the vocabulary."""
-    hidden = model.model.embed_tokens(batch.tokens)
-    mask = causal(batch.tokens.shape[1])
+def logits(model: Model, tokens: mx.array, at: tuple[mx.array, mx.array]) -> mx.array:
+    """What follows the tokens at A (row, column) pairs: [B, L] int32 → [A, V]. Only those are projected."""
+    hidden = model.model.embed_tokens(tokens)
+    mask = causal(tokens.shape[1])
     for layer in model.model.layers:
         hidden = layer(hidden, mask, None)
-    hidden = model.model.norm(hidden)[batch.answers]
-    return cross_entropy(model.model.embed_tokens.as_linear(hidden), batch.targets).sum()
+    return model.model.embed_tokens.as_linear(model.model.norm(hidden)[at])
+
+
+def summed_loss(model: Model, batch: Batch) -> mx.array:
+    losses = cross_entropy(logits(model, batch.tokens, batch.answers), batch.targets)
+    return mx.sum(cast(mx.array, losses))
 
 
 def schedule(peak: float, steps: int) -> Callable[[mx.array], mx.array]:
@@ -173,7 +194,8 @@ def schedule(peak: float, steps: int) -> Callable[[mx.array], mx.array]:
 
 
 def optimiser(steps: int) -> optim.Optimizer:
-    """Muon for the matrices inside the blocks: half the loss that AdamW leaves above the corpus' own entropy."""
+    """Muon for the matrices inside the blocks. Measured at the same 2500 steps: tic-tac-toe answers end 0.019 nats
+    from the novice's, and with AdamW alone 0.050."""
     muon = optim.Muon(schedule(MUON_RATE, steps), momentum=0.95, weight_decay=0.0)
     adamw = optim.AdamW(schedule(ADAM_RATE, steps), betas=[0.9, 0.98], weight_decay=0.01, bias_correction=True)
     return optim.MultiOptimizer([muon, adamw], [lambda name, weight: weight.ndim == 2 and "embed" not in name])
@@ -182,30 +204,30 @@ def optimiser(steps: int) -> optim.Optimizer:
 def train(steps: int, seed: int, report: Callable[[int, float], None]) -> Model:
     """`report(step, loss)` is called after every step; the loss is in nats an answer token."""
     model = initial_model(seed)
-    fastmath.install(model)
+    fastmath.install(cast(Any, model))  # it only asks which module `model.model` is of
     update = optimiser(steps)
     loss_and_gradient = nn.value_and_grad(model, summed_loss)
     corpus, draws = batches(seed), random.Random(seed + 1)
     for step in range(1, steps + 1):
         rows = sorted((spell(example, draws) for example in next(corpus)), key=lambda row: len(row.tokens))
-        answer_tokens = sum(len(row.targets) for row in rows)
+        count = sum(len(row.targets) for row in rows)
         loss, gradient = 0.0, None
         for start in range(0, len(rows), ROWS):
             part, slope = loss_and_gradient(model, collate(rows[start : start + ROWS]))
             gradient = slope if gradient is None else tree_map(mx.add, gradient, slope)
             mx.eval(part, gradient)
             loss += part.item()
-        gradient, _ = optim.clip_grad_norm(tree_map(lambda g, n=answer_tokens: g / n, gradient), 1.0)
+        gradient, _ = optim.clip_grad_norm(tree_map(lambda g, n=count: g / n, gradient), 1.0)
         update.update(model, gradient)
         mx.eval(model.parameters(), update.state)
-        report(step, loss / answer_tokens)
+        report(step, loss / count)
     return model
 
 
 def save(model: Model, folder: Path) -> None:
     """Write the model as mlx-lm loads it. Half precision: the app computes in single on a CPU."""
     folder.mkdir(parents=True, exist_ok=True)
-    weights = {name: weight.astype(mx.float16) for name, weight in sorted(tree_flatten(model.parameters()))}
+    weights = {name: weight.astype(mx.float16) for name, weight in sorted(weights_of(model))}
     mx.save_safetensors(str(folder / "model.safetensors"), weights, metadata={"format": "mlx"})
     (folder / "config.json").write_text(json.dumps(CONFIG, indent=2) + "\n", encoding="utf-8")
     tokenizer.save(folder, context=int(CONFIG["max_position_embeddings"]))

@@ -7,73 +7,19 @@ and from a key to the bytes that show what it did, at the median and the 95th pe
 from __future__ import annotations
 
 import argparse
-import fcntl
 import json
-import os
-import pty
 import random
 import resource
-import select
 import signal
-import struct
 import sys
-import termios
 import time
+
+from tests.tui.pseudo import Terminal
 
 TOKENS_A_SECOND = 5_000
 
 KEYS = ((b"4", "Plots"), (b"5", "Health"))
 """Keys, and what is only painted again because of them: the title of the pane they go to."""
-
-
-class Terminal:
-    """A child on a pseudo-terminal of a size, and what it has written."""
-
-    def __init__(self, command: list[str], columns: int, lines: int) -> None:
-        self.began = time.perf_counter()
-        self.pid, self.master = pty.fork()
-        if self.pid == 0:
-            os.environ |= {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
-            os.execvp(command[0], command)
-        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
-        self.written = 0
-
-    def read(self, seconds: float) -> bytes:
-        """What comes within `seconds`, as soon as something does."""
-        ready, _, _ = select.select([self.master], [], [], max(seconds, 0.0))
-        if not ready:
-            return b""
-        try:
-            data = os.read(self.master, 1 << 16)
-        except OSError:
-            return b""
-        self.written += len(data)
-        return data
-
-    def until(self, text: str, seconds: float) -> float | None:
-        """Seconds until `text` is written; None where it isn't in time."""
-        began, kept, wanted = time.perf_counter(), b"", text.encode()
-        while (left := seconds - (time.perf_counter() - began)) > 0:
-            kept = kept[-200:] + self.read(left)
-            if wanted in kept:
-                return time.perf_counter() - began
-        return None
-
-    def drain(self, seconds: float) -> None:
-        end = time.perf_counter() + seconds
-        while (left := end - time.perf_counter()) > 0:
-            self.read(left)
-
-    def key(self, data: bytes) -> None:
-        os.write(self.master, data)
-
-    def end(self) -> int:
-        """Asks it to quit; its exit status."""
-        os.kill(self.pid, signal.SIGTERM)
-        self.drain(1.0)
-        _, status = os.waitpid(self.pid, 0)
-        os.close(self.master)
-        return os.waitstatus_to_exitcode(status)
 
 
 def percentile(values: list[float], share: float) -> float:
@@ -101,6 +47,7 @@ def measure(keys: int, episodes: int, columns: int, lines: int, seed: int = 0) -
         else:
             times.append(1000 * taken)
     seconds = time.perf_counter() - began
+    terminal.send(signal.SIGTERM)
     code = terminal.end()
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return {

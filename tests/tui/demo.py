@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import time
 from collections.abc import Callable
@@ -87,18 +88,24 @@ def main() -> None:
     parser.add_argument("--tick", type=float, default=0.05)
     parser.add_argument("--fps", type=int, default=10)
     parser.add_argument("--fails-at", type=int, default=None)
+    parser.add_argument("--log", type=Path, default=None)
     chosen = parser.parse_args()
+    made: list[FakeRun] = []
 
     def make() -> FakeRun:
-        return FakeRun(
+        run = FakeRun(
             episodes=chosen.episodes,
             seconds_per_tick=chosen.tick,
             reply=talk if chosen.talk else nim_reply,
             fails_at=chosen.fails_at,
         )
+        made.append(run)
+        return run
 
     demo = app(start=make() if chosen.run else None, make=make, fps=chosen.fps, empty=chosen.empty)
     demo.run()
+    if chosen.log is not None:
+        chosen.log.write_text(json.dumps({"calls": [run.calls for run in made], "code": demo.return_code}))
     sys.exit(demo.return_code)
 
 

@@ -197,6 +197,8 @@ class FakeRun:
 
     async def stop(self) -> None:
         self.calls.append("stop")
+        if "start" not in self.calls:
+            return
         if self.state in (RunState.RUNNING, RunState.PAUSED, RunState.LOADING):
             self._become(RunState.STOPPED)
         await self._ended.wait()

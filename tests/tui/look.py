@@ -46,11 +46,23 @@ def still(**more: object) -> FakeRun:
     return FakeRun(seconds_per_tick=0, **more)  # type: ignore[arg-type]
 
 
+async def play_to(pilot: Pilot[None], run: FakeRun, step: int) -> None:
+    """Plays to a step, and draws once."""
+    app = pilot.app
+    assert isinstance(app, SelfPlayApp)
+    await until(pilot, lambda: run.state.value == "running" and app.session is not None)
+    assert app.session is not None
+    while run.status().step < step and run.state.value == "running":
+        run.advance()
+        app.session.drain()
+    await play(pilot, run, 0)
+
+
 async def play(pilot: Pilot[None], run: FakeRun, ticks: int) -> None:
     """Plays ticks, the app seeing each, and draws a last time."""
     app = pilot.app
     assert isinstance(app, SelfPlayApp)
-    await until(pilot, lambda: run.state.value == "running" or "start" not in run.calls)
+    await until(pilot, lambda: run.state.value != "loading" or "start" not in run.calls)
     for _ in range(ticks):
         run.advance()
         assert app.session is not None

@@ -9,7 +9,7 @@ import pytest
 from tests.tui.demo import PRESETS, RUNS
 from tests.tui.demo import app as demo_app
 from tests.tui.fake import FakeRun
-from tests.tui.look import SIZES, play, seen, still, until
+from tests.tui.look import SIZES, play, play_to, seen, still, until
 from tui.app import SelfPlayApp
 from tui.interface import PresetInfo, RunInfo
 from tui.screens.dialog import Confirm
@@ -133,8 +133,7 @@ async def test_a_run_at_work_goes_on_and_can_be_returned_to() -> None:
         await play(pilot, run, 5)
         await pilot.press("escape")
         await until(pilot, lambda: "at work" in seen(app))
-        while run._status.step < 2:
-            await play(pilot, run, 10)
+        await play_to(pilot, run, 2)
         assert "stop" not in run.calls
         await pilot.press("tab", "home", "enter")
         await until(pilot, lambda: isinstance(app.screen, RunScreen) and "step 2/100" in seen(app))

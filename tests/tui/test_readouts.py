@@ -91,9 +91,9 @@ def test_signs_tell_the_level_without_colour() -> None:
 
 @pytest.mark.parametrize("cells", [60, 80, 100, 160])
 def test_the_status_line_fits_and_keeps_state_and_step(cells: int) -> None:
-    status = FakeStatus(step=41, steps=100, version=41, stale=12, seconds=4000)
+    status = FakeStatus(step=0, steps=100, version=41, stale=12, seconds=4000)
     for state in RunState:
-        line = readouts.status(state, status, cells, DUSK)
+        line = readouts.status(state, 41, status, cells, DUSK)
         assert span(line) <= cells
         assert state.value in words([line])
         assert "41/100" in words([line])
@@ -144,6 +144,7 @@ def test_a_chart_marks_edits_and_fits_its_place() -> None:
 
 def test_numbers_are_short_and_have_a_real_minus() -> None:
     assert (signed(-0.5), signed(1), signed(math.nan)) == ("−0.50", "+1.00", "–")
+    assert signed(-0.001) == "+0.00"
     assert (number(0.511), number(0.00002), number(math.inf)) == ("0.51", "2.0e−05", "–")
     assert (count(812), count(5120), count(2_300_000)) == ("812", "5.1k", "2.3M")
     assert (memory(812e6), memory(1.24e9)) == ("812 MB", "1.2 GB")

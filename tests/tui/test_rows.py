@@ -51,7 +51,7 @@ def test_one_that_just_ended_stays_while_there_is_room(store: Store) -> None:
     assert rows.ids == ["a", "b", "c"]
 
 
-def test_the_one_settled_longest_makes_room_first(store: Store, clock: Clock) -> None:
+def test_what_plays_gathers_at_the_top(store: Store, clock: Clock) -> None:
     rows = Rows()
     begin(store, "a", "b", "c")
     rows.update(store)
@@ -61,7 +61,18 @@ def test_the_one_settled_longest_makes_room_first(store: Store, clock: Clock) ->
     clock.now = 10
     begin(store, "d")
     rows.update(store)
-    assert rows.ids == ["a", "b", "d"]
+    assert rows.ids == ["d", "b", "c"]
+
+
+def test_a_batch_that_ends_at_once_is_followed_by_the_next_in_its_rows(store: Store) -> None:
+    rows = Rows()
+    for batch in range(5):
+        names = [f"{batch}-{number}" for number in range(50)]
+        begin(store, *names)
+        rows.update(store)
+        assert all(rows.row(name) is not None for name in names)
+        end(store, *names)
+    assert len(rows) == 50 + SPARE
 
 
 def test_rows_do_not_pile_up_when_episodes_end_in_a_hurry(store: Store) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from engine.events import RunState
 from tests.tui.clock import Clock
-from tests.tui.look import SIZES, play, seen, still, until, watching
+from tests.tui.look import SIZES, play, play_to, seen, still, until, watching
 from tui.actions import actions
 from tui.screens.home import HomeScreen
 from tui.screens.prompt import EditPrompt
@@ -199,8 +199,7 @@ async def test_an_edit_reaches_the_run_and_marks_plots_and_episodes(size: tuple[
     run = still(episodes=6)
     app = watching(run)
     async with app.run_test(size=size, notifications=True) as pilot:
-        while run._status.step < 2:
-            await play(pilot, run, 10)
+        await play_to(pilot, run, 2)
         await pilot.press("p")
         await until(pilot, lambda: isinstance(app.screen, EditPrompt))
         assert isinstance(app.screen, EditPrompt)
@@ -209,8 +208,7 @@ async def test_an_edit_reaches_the_run_and_marks_plots_and_episodes(size: tuple[
         await until(pilot, lambda: f"edit {role}" in run.calls)
         assert run.roles[role].system_prompt.startswith("Hi You play Nim")
         await until(pilot, lambda: "Edit 1" in seen(app))
-        while run._status.step < 5:
-            await play(pilot, run, 10)
+        await play_to(pilot, run, 5)
         await pilot.press("4")
         await until(pilot, lambda: "edit 1" in seen(app))
         screen = screen_of(app)
@@ -244,8 +242,7 @@ async def test_a_failed_run_leaves_the_app_alive_and_says_why_and_what_to_do(siz
     run = still(episodes=4, fails_at=2)
     app = watching(run)
     async with app.run_test(size=size) as pilot:
-        while run.state is not RunState.FAILED:
-            await play(pilot, run, 5)
+        await play_to(pilot, run, 2)
         await until(pilot, lambda: "The run failed" in seen(app))
         assert "out of memory" in seen(app)
         assert "step 2 is kept in runs/nim-3" in seen(app)
@@ -273,8 +270,7 @@ async def test_the_first_and_latest_evaluation_stand_at_the_top(size: tuple[int,
     run = still(episodes=6)
     app = watching(run)
     async with app.run_test(size=size) as pilot:
-        while run._status.step < 31:
-            await play(pilot, run, 20)
+        await play_to(pilot, run, 31)
         top = seen(app).splitlines()[0]
         verdict = app.session.store.verdict  # type: ignore[union-attr]
         assert verdict is not None
@@ -303,8 +299,7 @@ async def test_nothing_is_drawn_for_panes_that_are_hidden() -> None:
         await play(pilot, run, 3)
         screen = screen_of(app)
         before = list(screen.health.lines), list(screen.rewards.lines)
-        while run._status.step < 3:
-            await play(pilot, run, 10)
+        await play_to(pilot, run, 3)
         assert (screen.health.lines, screen.rewards.lines) == before
 
 

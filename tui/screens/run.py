@@ -130,9 +130,9 @@ class RunScreen(Screen[None]):
             self._fill(3, self.rewards, readouts.rewards(store, self.rewards.cells, colours))
         if self._seen(5):
             self._fill(5, self.health, readouts.health(found, self.health.cells, colours))
-        self.status_line.show(readouts.status(session.state, status, self.size.width, colours))
+        self.status_line.show(readouts.status(session.state, session.step, status, self.size.width, colours))
         self._draw_header()
-        self._draw_banner(status.step)
+        self._draw_banner(session.step)
         info = self._infos(readouts.gist(found, colours))
         for pane, line in zip(self.panes, info, strict=True):
             pane.title.show(line)
@@ -174,12 +174,12 @@ class RunScreen(Screen[None]):
         store = self.store
         live = store.live()
         testing = sum(episode.is_evaluation for episode in live)
-        words = f"{len(live):,} in play" + (f", {testing:,} evaluate" if testing else "")
+        words = f"{len(live):,} in play" + (f", {testing:,} eval" if testing else "")
         episodes: Line = ((words, soft),)
         legend = readouts.legend(store, colours)
         if span(legend) + span(episodes) + 22 < self.wall.size.width:
             episodes = (*legend, ("   ", None), *episodes)
-        shown = store.episodes.get(self.transcript.rollout_id)
+        shown = self.transcript.episode
         transcript: Line = BLANK
         if shown is not None:
             state = "following" if self.follow else "here to stay" if shown.live else "ended"
@@ -205,7 +205,7 @@ class RunScreen(Screen[None]):
 
     def _follow(self) -> None:
         """While following, moves on to an episode in play once the last one has been read."""
-        shown = self.store.episodes.get(self.transcript.rollout_id)
+        shown = self.transcript.episode
         if shown is not None and (not self.follow or shown.ended is None):
             return
         if shown is not None and shown.ended is not None and self.store.clock() - shown.ended < LINGER:
@@ -260,9 +260,10 @@ class RunScreen(Screen[None]):
 
     def action_pane(self, number: int) -> None:
         self.active = number
-        self._arrange()
+        if self.single:
+            self._arrange()
+            self.call_after_refresh(self.draw, True)
         self.bodies[number - 1].focus(scroll_visible=False)
-        self.call_after_refresh(self.draw, True)
 
     def action_maximise(self) -> None:
         if self.narrow:
@@ -298,7 +299,7 @@ class RunScreen(Screen[None]):
         self.follow = not self.follow
         if self.follow:
             self.transcript.follow_end()
-            shown = self.store.episodes.get(self.transcript.rollout_id)
+            shown = self.transcript.episode
             chosen = self._next()
             if chosen is not None and (shown is None or not shown.live):
                 self._focus_on(chosen.id)
@@ -313,12 +314,12 @@ class RunScreen(Screen[None]):
             self._say("Prompts can be edited while the run is at work.", "warning")
             return
         prompts = {name: role.system_prompt for name, role in roles.items()}
-        shown = self.store.episodes.get(self.transcript.rollout_id)
+        shown = self.transcript.episode
         role = shown.turns[-1].role if shown is not None and shown.turns else ""
         self.app.push_screen(EditPrompt(prompts, role), self._edited)
 
     def action_copy(self) -> None:
-        shown = self.store.episodes.get(self.transcript.rollout_id)
+        shown = self.transcript.episode
         if shown is None:
             self._say("There is no transcript to copy yet.", "warning")
         else:

@@ -63,7 +63,7 @@ class LineWidget(Widget):
         self._ground = None
 
 
-class LineView(LineWidget, ScrollView):
+class LineView(ScrollView, LineWidget):
     """Lines that scroll."""
 
     DEFAULT_CSS = """

@@ -37,24 +37,32 @@ class Transcript(Painted):
         super().__init__(id=id)
         self.store = store
         self.rollout_id = ""
+        self._episode: EpisodeView | None = None
         self._shown: tuple[object, ...] = ()
         self._blocks: dict[int, tuple[tuple[object, ...], list[Line]]] = {}
         self._sticks = True
 
+    @property
+    def episode(self) -> EpisodeView | None:
+        """What is being read: held on to, so that it stays though the store forgets it."""
+        self._episode = self.store.episodes.get(self.rollout_id, self._episode)
+        return self._episode
+
     def focus_on(self, rollout_id: str) -> None:
         if rollout_id != self.rollout_id:
             self.rollout_id = rollout_id
+            self._episode = None
             self._blocks.clear()
             self._sticks = True
             self.update()
 
     def follow_end(self) -> None:
         self._sticks = True
-        self.scroll_end(animate=False)
+        self.scroll_to(y=self.max_scroll_y, animate=False)
 
     def update(self) -> None:
         """Repaints what changed since the last time."""
-        episode = self.store.episodes.get(self.rollout_id)
+        episode = self.episode
         key = (
             self.rollout_id,
             -1 if episode is None else episode.revision,
@@ -67,7 +75,7 @@ class Transcript(Painted):
         self._shown = key
         self.show(self._lines(episode))
         if self._sticks:
-            self.scroll_end(animate=False, force=True)
+            self.scroll_to(y=self.max_scroll_y, animate=False)
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
@@ -103,9 +111,7 @@ class Transcript(Painted):
         return lines
 
     def _nothing(self) -> list[Line]:
-        words = "No episode yet: the first ones start once the model is loaded."
-        if self.rollout_id:
-            words = f"Episode {one_line(self.rollout_id)} has left the screen's memory; the run's folder keeps it."
+        words = "No episode is in play yet."
         return [BLANK, *(((f"  {line}", style(self.colours.soft)),) for line in wrap(words, self.cells - 4))]
 
 

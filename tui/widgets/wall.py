@@ -66,6 +66,11 @@ class Wall(LineView, can_focus=True):
             if self._painted.get(y) != self._key(y):
                 self.refresh_line(y)
 
+    def on_resize(self) -> None:
+        row = self.rows.row(self.focused_id)
+        if row is not None:
+            self._reveal(row)
+
     def focus_on(self, rollout_id: str, reveal: bool = True) -> None:
         """Moves the cursor to an episode, without a message."""
         before, self.focused_id = self.focused_id, rollout_id
