@@ -232,7 +232,9 @@ async def test_an_episode_that_is_cancelled_leaves_the_arena_playable():
     client = WavesClient()
     arena = arena_of(client, times=AskTimes(), spawn=Spawn())
     client.flush = lambda: None
-    playing = asyncio.create_task(arena.generate_rollouts([EpisodeRequest("spawn", (2,)), EpisodeRequest("times", 5)]))
+    playing = asyncio.create_task(
+        arena.generate_rollouts([EpisodeRequest("spawn", (2,)), EpisodeRequest("times", 5)])
+    )
     await asyncio.sleep(0.01)
     playing.cancel()
     with pytest.raises(asyncio.CancelledError):

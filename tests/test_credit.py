@@ -25,7 +25,10 @@ def advantages(results: list[GenerateResult]) -> list[float]:
 
 
 def test_rae_reads_the_baseline_before_it_moves_it():
-    credit, results = RAECredit(decay=0.5), [played("0", {"A": 1.0}), played("1", {"A": 1.0}), played("2", {"A": 0.0})]
+    credit, results = (
+        RAECredit(decay=0.5),
+        [played("0", {"A": 1.0}), played("1", {"A": 1.0}), played("2", {"A": 0.0})],
+    )
     credit.assign(results)
     assert advantages(results) == [1.0, 0.5, -0.75]
     assert credit.baselines == {"game/A": 0.375}
@@ -56,7 +59,9 @@ def test_rae_goes_on_from_its_saved_state():
 
 
 def test_grpo_compares_only_rollouts_that_began_with_the_same_artifact():
-    results = [played(str(i), {"A": r}, artifact=a) for i, (r, a) in enumerate([(1, "p"), (0, "p"), (5, "q"), (7, "q")])]
+    results = [
+        played(str(i), {"A": r}, artifact=a) for i, (r, a) in enumerate([(1, "p"), (0, "p"), (5, "q"), (7, "q")])
+    ]
     GRPOCredit().assign(results)
     assert advantages(results) == [0.5, -0.5, -1.0, 1.0]
 

@@ -76,7 +76,9 @@ async def test_matches_are_scored_from_the_policys_seat():
 
 async def test_openings_are_played_by_nobody_and_differ():
     asked = []
-    arena = arena_for("tictactoe", lambda messages, player: asked.append(messages[-1]["content"]) or "?", openings=4)
+    arena = arena_for(
+        "tictactoe", lambda messages, player: asked.append(messages[-1]["content"]) or "?", openings=4
+    )
     await arena.generate_rollouts([EpisodeRequest("tictactoe")] * 50)
     assert len({prompt for prompt in asked}) > 20
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import Dict, List  # noqa: UP035 - as the programs spell it
+from typing import Dict, List
 
 import pytest
 
@@ -115,16 +115,8 @@ rubric = Rubric([goldilocks_reward])
 
 def proposer_arena(episode: type[Episode], solver_lines: List[str]) -> Arena:
     arena = Arena(scripted({"Ask something": ["What is 1 + 1?"], "Solve": solver_lines}), credit=GRPOCredit())
-    arena.add_actor(Actor(
-        id="Proposer",
-        system_prompt="Generate challenging math problems...",
-        temperature=0.9
-    ))
-    arena.add_actor(Actor(
-        id="Solver",
-        system_prompt="Solve math problems step by step...",
-        temperature=0.7
-    ))
+    arena.add_actor(Actor(id="Proposer", system_prompt="Generate challenging math problems...", temperature=0.9))
+    arena.add_actor(Actor(id="Solver", system_prompt="Solve math problems step by step...", temperature=0.7))
     arena.add_episode("propose", episode(rubric))
     arena.add_episode("solve", SolveEpisode())
     return arena
@@ -194,9 +186,7 @@ async def test_a_judge_decides_and_never_trains():
 class TournamentEpisode(Episode):
     async def rollout(self, arena, artifact, state):
         # Round 1: generate candidates
-        candidates = await arena.generate_rollouts([
-            EpisodeRequest("proposal", {}) for _ in range(8)
-        ])
+        candidates = await arena.generate_rollouts([EpisodeRequest("proposal", {}) for _ in range(8)])
 
         # Round 2: head-to-head debates
         for a, b in itertools.combinations(candidates, 2):

@@ -27,9 +27,10 @@ from engine.events import RunState
 from tui import terminal
 from tui.actions import ACTIONS, Scope, bindings, key_name
 from tui.interface import PresetInfo, RunInfo, RunLike, Sources
+from tui.listing import Live
 from tui.screens.dialog import Confirm, TooSmall, Waiting
 from tui.screens.help import Help
-from tui.screens.home import HomeScreen, Live
+from tui.screens.home import HomeScreen
 from tui.screens.run import RunScreen
 from tui.session import Session
 from tui.text import one_line
@@ -44,7 +45,7 @@ SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 class SelfPlayApp(App[None], inherit_bindings=False):
     """`presets` and `runs` list what Home shows, `create` and `resume` make a run of one; `start` opens at once.
 
-    `fps` is how often a second the episodes are redrawn at most; the transcript twice as often.
+    `fps` is how often a second episodes and transcript are redrawn at most; the transcript alone twice as often.
     After it ended, `return_code` says how: 0, 1 for a failed run, 128 + the signal that ended it.
     """
 

@@ -7,6 +7,7 @@ ten thousand is drawn, and neighbours are joined, so that ten points over a hund
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 
@@ -64,12 +65,12 @@ def _join(top: Array, bottom: Array, at: Array, row: Array) -> None:
     """Draws straight from the last point of each filled column to the first of the next one, in place."""
     starts = np.flatnonzero(np.diff(at, prepend=-1))
     ends = np.append(starts[1:], len(at)) - 1
-    for a, b in zip(range(len(starts) - 1), range(1, len(starts)), strict=True):
+    for a, b in pairwise(range(len(starts))):
         left, right = at[starts[a]], at[starts[b]]
         here, there = row[ends[a]], row[starts[b]]
         span = right - left
         if span > 1:
-            between = np.arange(left + 1, right)
+            between = np.arange(int(left) + 1, int(right))
             level = np.rint(here + (there - here) * (between - left) / span).astype(np.int64)
             top[between] = level
             bottom[between] = level

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tui.series import Array
-from tui.state import Mark, Store
+from tui.state import Store
+from tui.views import Mark
 from tui.words import label, number
 
 MOST = 12

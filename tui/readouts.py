@@ -10,10 +10,11 @@ from engine.events import RunState
 from tui.health import Finding
 from tui.interface import StatusLike
 from tui.state import Store
-from tui.text import fit, one_line, width, wrap
+from tui.text import fit, one_line, wrap
 from tui.theme import Palette, sign, style
-from tui.widgets.painted import Line, span
-from tui.words import count, elapsed, label, memory, number, signed, sparkline
+from tui.views import EpisodeView
+from tui.widgets.painted import BLANK, Line, span
+from tui.words import count, elapsed, label, memory, number, plural, signed, sparkline
 
 STATES = {
     RunState.LOADING: ("…", "loading"),
@@ -85,6 +86,27 @@ def health(found: list[Finding], cells: int, colours: Palette) -> list[Line]:
                 for i, more in enumerate(told)
             ]
     return lines
+
+
+def gists(
+    store: Store, shown: EpisodeView | None, follow: bool, found: list[Finding], cells: int, colours: Palette
+) -> list[Line]:
+    """What each pane's title says: episodes (in `cells` cells), transcript, rewards, plots, health."""
+    soft = style(colours.soft)
+    live = store.live()
+    testing = sum(episode.is_evaluation for episode in live)
+    words = f"{len(live):,} in play" + (f", {testing:,} eval" if testing else "")
+    episodes: Line = ((words, soft),)
+    signs = legend(store, colours)
+    if span(signs) + span(episodes) + 22 < cells:
+        episodes = (*signs, ("   ", None), *episodes)
+    transcript: Line = BLANK
+    if shown is not None:
+        state = "following" if follow else "here to stay" if shown.live else "ended"
+        transcript = ((f"{one_line(shown.id, 20)} · {state}", soft),)
+    rewarded: Line = ((f"step {store.step}, {count(store.finished)} played", soft),) if store.step else BLANK
+    edited: Line = ((plural(len(store.edits), "edit"), style(colours.watch)),) if store.edits else BLANK
+    return [episodes, transcript, rewarded, edited, gist(found, colours)]
 
 
 def gist(found: list[Finding], colours: Palette) -> Line:
@@ -166,15 +188,3 @@ def legend(store: Store, colours: Palette) -> Line:
     for place, role in enumerate(store.roles[:4]):
         pieces.append((("  " if place else "") + f"{sign(place)} {one_line(role, 14)}", colours.role(place)))
     return tuple(pieces)
-
-
-def cut(line: Line, cells: int) -> Line:
-    """The line's beginning in at most `cells` cells."""
-    kept: list[tuple[str, Style | None]] = []
-    for text, look in line:
-        if width(text) > cells:
-            kept.append((fit(text, cells), look))
-            break
-        kept.append((text, look))
-        cells -= width(text)
-    return tuple(kept)

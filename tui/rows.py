@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tui.state import EpisodeView, Store
+from tui.state import Store
+from tui.views import EpisodeView
 
 SETTLE = 0.8
 """Seconds an ended episode keeps its row, while there is room for others."""

@@ -90,7 +90,9 @@ def test_a_kuhn_player_is_shown_its_own_card_only():
         for history in ("", "c", "b", "cb"):
             for seat in (0, 1):
                 for shown in (ours.observe((deal[0], history), seat), ours.describe((deal[0], history), seat)):
-                    assert deal[0][1 - seat] not in shown.split(" Moves:")[0].replace("Your", "").replace("card", "")
+                    assert deal[0][1 - seat] not in shown.split(" Moves:")[0].replace("Your", "").replace(
+                        "card", ""
+                    )
 
 
 @pytest.mark.parametrize(

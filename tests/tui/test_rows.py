@@ -58,7 +58,7 @@ def test_what_plays_gathers_at_the_top(store: Store, clock: Clock) -> None:
     end(store, "c")
     clock.now = 1
     end(store, "a")
-    clock.now = 10
+    clock.now = 3
     begin(store, "d")
     rows.update(store)
     assert rows.ids == ["d", "b", "c"]

@@ -202,7 +202,7 @@ def test_the_store_stays_small_over_a_long_run() -> None:
 
 
 def test_depth_is_read_from_the_id(store: Store) -> None:
-    store.fold([start("17"), start("17.0"), start("17.0.2"), start("eval-40/3"), start("eval-40/3.1")])
+    store.fold([start("17"), start("17.0"), start("17.0.2"), start("eval-4/a/3"), start("eval-4/a/3.1")])
     assert [episode.depth for episode in store.episodes.values()] == [0, 1, 2, 0, 1]
 
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from rich.style import Style
 from textual import events
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
@@ -16,25 +13,15 @@ from textual.widgets.option_list import Option
 
 from tui.actions import bindings
 from tui.interface import PresetInfo, RunInfo, Sources
-from tui.text import fit, one_line, width, wrap
+from tui.listing import Live, describe, live_entry, preset_entry, run_entry
+from tui.text import wrap
 from tui.theme import Palette, palette, style
 from tui.widgets.keybar import KeyBar
-from tui.widgets.painted import BLANK, Line, OneLine, Painted, spread
+from tui.widgets.painted import Line, OneLine, Painted, spread
 from tui.widgets.pane import Pane
-from tui.words import label, number
 
 WIDE = 110
 """A terminal at least so wide shows details beside the lists."""
-
-
-@dataclass(frozen=True, slots=True)
-class Live:
-    """The run at work, if there is one."""
-
-    name: str
-    title: str
-    step: int
-    steps: int
 
 
 class HomeScreen(Screen[None]):
@@ -112,11 +99,11 @@ class HomeScreen(Screen[None]):
         self._shown |= {f"run:{r.folder}": r for r in runs}
         # one cell for a scrollbar that may come
         cells = max(self.preset_pane.size.width - 1, 40)
-        _refill(self.preset_list, [Option(_preset(p, cells, colours), id=f"preset:{p.name}") for p in presets])
-        options = [Option(_run(r, cells, colours), id=f"run:{r.folder}") for r in runs]
+        _refill(self.preset_list, [Option(preset_entry(p, cells, colours), id=f"preset:{p.name}") for p in presets])
+        options = [Option(run_entry(r, cells, colours), id=f"run:{r.folder}") for r in runs]
         if self.live is not None:
             self._shown["live"] = self.live
-            options.insert(0, Option(_live(self.live, cells, colours), id="live"))
+            options.insert(0, Option(live_entry(self.live, cells, colours), id="live"))
         _refill(self.run_list, options)
         self._tell_empty(bool(presets), bool(options), cells, colours)
         title: Line = ((" selfplay-tui", style(colours.accent, bold=True)),)
@@ -204,106 +191,3 @@ def _refill(options: OptionList, new: list[Option]) -> None:
     if new:
         ids = [option.id for option in new]
         options.highlighted = ids.index(held.id) if held is not None and held.id in ids else 0
-
-
-def _content(lines: list[Line]) -> Content:
-    parts: list[tuple[str, str]] = []
-    for index, line in enumerate(lines):
-        if index:
-            parts.append(("\n", ""))
-        parts += [(text, _markup(look)) for text, look in line]
-    return Content.assemble(*parts)
-
-
-def _markup(look: Style | None) -> str:
-    """A style as Textual's own, which knows no `Style` of rich's here."""
-    if look is None or look.color is None:
-        return ""
-    return ("bold " if look.bold else "") + str(look.color.name)
-
-
-def _preset(preset: PresetInfo, cells: int, colours: Palette) -> Content:
-    soft = style(colours.soft)
-    name = one_line(preset.name, 60)
-    left: Line = (
-        (f" {fit(name, max(16, width(name)))}  ", style(colours.text, bold=True)),
-        (one_line(preset.model, 60), soft),
-    )
-    tail = " · ".join(text for text in (one_line(preset.memory, 40), one_line(preset.source, 20)) if text)
-    first = spread(left, ((tail + " ", soft),), cells)
-    if preset.problem:
-        return _content([first, ((" ! " + fit(one_line(preset.problem), cells - 4), style(colours.watch)),)])
-    told = one_line(preset.teaches or preset.title)
-    return _content([first, (("   " + fit(told, cells - 4), soft),)])
-
-
-def _run(run: RunInfo, cells: int, colours: Palette) -> Content:
-    soft = style(colours.soft)
-    if run.problem:
-        words = f" {fit(one_line(run.name, 60), 16)}  ! {one_line(run.problem)}"
-        return _content([((fit(words, cells), style(colours.watch)),)])
-    value = f"{one_line(label(run.metric), 24)} {number(run.value)}" if run.value is not None else ""
-    left: Line = (
-        (f" {fit(one_line(run.name, 60), 16)}  ", style(colours.text, bold=True)),
-        (fit(one_line(run.state, 20), 12), style(_colour_of(run.state, colours))),
-        (fit(f"step {run.step}/{run.steps}", 14) if run.steps else fit("", 14), soft),
-        (value, style(colours.text)),
-    )
-    return _content([spread(left, ((one_line(run.when, 24) + " ", soft),), cells)])
-
-
-def _live(live: Live, cells: int, colours: Palette) -> Content:
-    left: Line = (
-        (f" {fit(one_line(live.name, 60), 16)}  ", style(colours.text, bold=True)),
-        (fit("▸ at work", 12), style(colours.good, bold=True)),
-        (f"step {live.step}/{live.steps}", style(colours.soft)),
-    )
-    return _content([spread(left, (("enter returns to it ", style(colours.soft)),), cells)])
-
-
-def _colour_of(state: str, colours: Palette) -> str:
-    if state == "failed":
-        return colours.bad
-    return colours.good if state in ("finished", "running") else colours.soft
-
-
-def describe(item: PresetInfo | RunInfo | Live, cells: int, colours: Palette) -> list[Line]:
-    """All there is to say about a line of the lists."""
-    rows: list[tuple[str, str]]
-    match item:
-        case PresetInfo():
-            title, told = item.title or item.name, item.teaches
-            rows = [("preset", item.name), ("model", item.model), ("memory", item.memory), ("from", item.source)]
-            problem, todo = item.problem, "enter starts a new run"
-        case RunInfo():
-            title, told = item.title or item.name, ""
-            value = f"{label(item.metric)} {number(item.value)}" if item.value is not None else ""
-            rows = [
-                ("run", item.name),
-                ("state", item.state),
-                ("step", f"{item.step} of {item.steps}" if item.steps else ""),
-                ("result", value),
-                ("used", item.when),
-                ("folder", str(item.folder)),
-            ]
-            problem, todo = item.problem, "enter opens it" if item.state == "finished" else "enter resumes it"
-        case Live():
-            title, told = item.title, ""
-            rows = [("run", item.name), ("state", "at work"), ("step", f"{item.step} of {item.steps}")]
-            problem, todo = None, "enter returns to it"
-    soft, plain = style(colours.soft), style(colours.text)
-    lines: list[Line] = [BLANK, ((" " + fit(one_line(title), cells - 2), style(colours.text, bold=True)),), BLANK]
-    if told:
-        lines += [((f" {line}", soft),) for line in wrap(one_line(told), cells - 2)]
-        lines.append(BLANK)
-    for name, value in rows:
-        if value:
-            first, *more = wrap(one_line(value), cells - 11)
-            lines.append(((f" {fit(name, 8)} ", soft), (first, plain)))
-            lines += [((" " * 10 + line, plain),) for line in more]
-    lines.append(BLANK)
-    if problem:
-        lines += [((f" {line}", style(colours.watch)),) for line in wrap(f"! {one_line(problem)}", cells - 2)]
-    else:
-        lines.append(((f" {todo}", style(colours.accent)),))
-    return lines

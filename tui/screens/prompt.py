@@ -73,7 +73,9 @@ class EditPrompt(ModalScreen[dict[str, str] | None]):
                 yield Button(Content("Cancel esc"), id="cancel", compact=True)
 
     def on_mount(self) -> None:
-        self.query_one(PromptArea).focus()
+        area = self.query_one(PromptArea)
+        area.focus()
+        area.move_cursor(area.document.end)
 
     def on_resize(self) -> None:
         self.call_after_refresh(self._tell)
@@ -82,7 +84,9 @@ class EditPrompt(ModalScreen[dict[str, str] | None]):
         role = self.roles[int((event.tab.id or "role-0").removeprefix("role-"))]
         if role != self.role:
             self.role = role
-            self.query_one(PromptArea).load_text(self.after[role])
+            area = self.query_one(PromptArea)
+            area.load_text(self.after[role])
+            area.move_cursor(area.document.end)
         self._tell()
 
     def on_text_area_changed(self, event: TextArea.Changed) -> None:

@@ -18,17 +18,16 @@ from tui.charts import charts
 from tui.health import findings
 from tui.screens.prompt import EditPrompt
 from tui.session import Session
-from tui.state import EpisodeView
 from tui.text import fit, one_line
 from tui.theme import palette, style
+from tui.views import EpisodeView
 from tui.widgets.keybar import KeyBar
-from tui.widgets.painted import BLANK, Line, OneLine, Painted, span, spread
+from tui.widgets.painted import Line, OneLine, Painted, spread
 from tui.widgets.pane import Pane
 from tui.widgets.panetabs import PaneTabs
 from tui.widgets.plots import Plots
 from tui.widgets.transcript import Transcript, plain
 from tui.widgets.wall import Wall
-from tui.words import count, plural
 
 LINGER = 2.5
 """Seconds that following stays with an episode after it ended, so that its end can be read."""
@@ -58,7 +57,9 @@ class RunScreen(Screen[None]):
         self.maximised = False
         self.active = 1
         ticks = 2 * fps
-        self._every = {"wall": 2, "lists": max(1, round(ticks / 5)), "plots": max(1, round(ticks / 2))}
+        self._lists_every = max(1, 2 * round(ticks / 10))
+        """Frames: lists 5 times a second, plots twice, both even so that neither meets the wall."""
+        self._plots_every = max(1, 2 * round(ticks / 4))
         self._frame = 0
         self._plotted: tuple[object, ...] = ()
 
@@ -106,19 +107,23 @@ class RunScreen(Screen[None]):
     # Drawing
 
     async def draw(self, everything: bool = False) -> None:
-        """One frame: the transcript each time, the rest at their own rates; nothing that is hidden."""
+        """One frame, of what is due; nothing that is hidden.
+
+        The wall is the dearest, so what else there is to draw waits for a frame without it: no frame is long
+        enough to keep a key waiting.
+        """
         if not self.is_mounted or not self.is_current:
             return
         self._frame += 1
-        due = {name: everything or self._frame % every == 0 for name, every in self._every.items()}
+        wall = self._seen(1) and (everything or self._frame % 2 == 0)
         self._follow()
-        if self._seen(2):
-            self.transcript.update()
-        if due["wall"] and self._seen(1):
+        if wall:
             self.wall.update()
-        if due["lists"]:
+        if self._seen(2) and (everything or not wall):
+            self.transcript.update()
+        if everything or (self._frame - 1) % self._lists_every == 0:
             self._draw_lists()
-        if due["plots"] and self._seen(4):
+        if self._seen(4) and (everything or (self._frame - 3) % self._plots_every == 0):
             await self._draw_plots(everything)
 
     def _draw_lists(self) -> None:
@@ -133,7 +138,8 @@ class RunScreen(Screen[None]):
         self.status_line.show(readouts.status(session.state, session.step, status, self.size.width, colours))
         self._draw_header()
         self._draw_banner(session.step)
-        info = self._infos(readouts.gist(found, colours))
+        shown = self.transcript.episode
+        info = readouts.gists(store, shown, self.follow, found, self.wall.size.width, colours)
         for pane, line in zip(self.panes, info, strict=True):
             pane.title.show(line)
         self.tabs.show(self.active, info[self.active - 1])
@@ -166,28 +172,6 @@ class RunScreen(Screen[None]):
             lines = readouts.failure(reason, folder, step, self.size.width - 2, colours)
             self.banner.styles.height = len(lines)
             self.banner.show(lines)
-
-    def _infos(self, gist: Line) -> list[Line]:
-        """The gist of each pane."""
-        colours = palette(self.app.theme)
-        soft = style(colours.soft)
-        store = self.store
-        live = store.live()
-        testing = sum(episode.is_evaluation for episode in live)
-        words = f"{len(live):,} in play" + (f", {testing:,} eval" if testing else "")
-        episodes: Line = ((words, soft),)
-        legend = readouts.legend(store, colours)
-        if span(legend) + span(episodes) + 22 < self.wall.size.width:
-            episodes = (*legend, ("   ", None), *episodes)
-        shown = self.transcript.episode
-        transcript: Line = BLANK
-        if shown is not None:
-            state = "following" if self.follow else "here to stay" if shown.live else "ended"
-            transcript = ((f"{one_line(shown.id, 20)} · {state}", soft),)
-        rewarded: Line = ((f"step {store.step}, {count(store.finished)} played", soft),) if store.step else BLANK
-        marks = store.edits
-        plots: Line = ((plural(len(marks), "edit"), style(colours.watch)),) if marks else BLANK
-        return [episodes, transcript, rewarded, plots, gist]
 
     def _fill(self, number: int, body: Painted, lines: list[Line]) -> None:
         """Shows lines; beside other panes, in a pane just high enough, up to a share of the screen."""

@@ -13,7 +13,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widget import Widget
 
-from tui.text import width
+from tui.text import fit, width
 from tui.theme import Palette, palette
 
 Line = tuple[tuple[str, Style | None], ...]
@@ -33,6 +33,18 @@ def spread(left: Line, right: Line, cells: int, fill: str = " ", style: Style | 
     if gap < 1:
         return left
     return (*left, (fill * gap, style), *right)
+
+
+def cut(line: Line, cells: int) -> Line:
+    """The line's beginning in at most `cells` cells, ended by an ellipsis where it was cut."""
+    kept: list[tuple[str, Style | None]] = []
+    for text, look in line:
+        if width(text) > cells:
+            kept.append((fit(text, cells), look))
+            break
+        kept.append((text, look))
+        cells -= width(text)
+    return tuple(kept)
 
 
 def strip(line: Line, cells: int, ground: Style) -> Strip:
@@ -63,7 +75,7 @@ class LineWidget(Widget):
         self._ground = None
 
 
-class LineView(ScrollView, LineWidget):
+class LineView(ScrollView, LineWidget):  # pyright: ignore[reportIncompatibleMethodOverride]
     """Lines that scroll."""
 
     DEFAULT_CSS = """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from rich.style import Style
 from textual import events
 from textual.app import ComposeResult
 from textual.containers import Vertical
@@ -10,9 +9,9 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from tui.text import fit, one_line, width
+from tui.text import one_line, width
 from tui.theme import style
-from tui.widgets.painted import Line, LineWidget, spread, strip
+from tui.widgets.painted import Line, LineWidget, cut, spread, strip
 
 
 class PaneTitle(LineWidget):
@@ -49,20 +48,8 @@ class PaneTitle(LineWidget):
         right: Line = ((" ", None), *self.info, (f" {bar}", rule)) if self.info else ((bar, rule),)
         room = self.size.width - sum(width(text) for text, _ in left) - 4
         if sum(width(text) for text, _ in right) > room + 3:
-            right = ((" ", None), *_shorten(self.info, room), (f" {bar}", rule)) if room > 6 else ((bar, rule),)
+            right = ((" ", None), *cut(self.info, room), (f" {bar}", rule)) if room > 6 else ((bar, rule),)
         return strip(spread(left, right, self.size.width, bar, rule), self.size.width, self.ground)
-
-
-def _shorten(line: Line, cells: int) -> Line:
-    """The line's beginning in at most `cells` cells, ended by an ellipsis where it was cut."""
-    kept: list[tuple[str, Style | None]] = []
-    for text, look in line:
-        if width(text) > cells:
-            kept.append((fit(text, cells), look))
-            break
-        kept.append((text, look))
-        cells -= width(text)
-    return tuple(kept)
 
 
 class Pane(Vertical):

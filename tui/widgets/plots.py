@@ -57,3 +57,4 @@ class Plots(VerticalScroll, can_focus=True):
 
     def on_resize(self) -> None:
         self._fit()
+        self.call_after_refresh(self._fill)

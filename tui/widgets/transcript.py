@@ -6,9 +6,10 @@ from rich.style import Style
 from textual.message import Message
 
 from engine.types import Message as ChatMessage
-from tui.state import EpisodeView, Store, TurnView
+from tui.state import Store
 from tui.text import clean, fit, one_line, wrap
 from tui.theme import Palette, sign, style
+from tui.views import EpisodeView, TurnView
 from tui.widgets.painted import BLANK, Line, Painted, spread
 from tui.words import number, signed
 

@@ -11,9 +11,10 @@ from textual.message import Message
 from textual.strip import Strip
 
 from tui.rows import Rows
-from tui.state import TAIL, EpisodeView, Store
+from tui.state import Store
 from tui.text import clean, fit, one_line, tail, width
 from tui.theme import Palette, sign, style
+from tui.views import TAIL, EpisodeView
 from tui.widgets.painted import BLANK, Line, LineView, span, strip
 from tui.words import signed
 
@@ -210,6 +211,6 @@ def _ticker(episode: EpisodeView, store: Store, room: int, colours: Palette, set
 
 
 def _short_id(rollout_id: str) -> str:
-    """`"eval-40/3"` is `"e3"`: that it is an evaluation matters, and which of them."""
-    head, _, number = rollout_id.partition("/")
-    return "e" + number if number and head.startswith("eval") else rollout_id
+    """`"eval-40/random/3"` is `"e3"`: that it is an evaluation matters, and which of them."""
+    head, _, number = rollout_id.rpartition("/")
+    return "e" + number if head.startswith("eval") else rollout_id
