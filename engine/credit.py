@@ -12,9 +12,8 @@ import json
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Iterable
+from statistics import fmean, stdev
 from typing import Any
-
-import numpy as np
 
 from engine.types import Credit, GenerateResult, Rollout, TrainingRecord, Turn
 
@@ -109,13 +108,13 @@ class GRPOCredit(CreditAssigner):
         rollouts = [m.rollout for m in members if _trains(m)]
         for role in sorted({role for rollout in rollouts for role in rollout.rewards}):
             players = [r for r in rollouts if role in r.rewards and trainable_turns(r, role)]
-            rewards = np.array([rollout.rewards[role] for rollout in players])
-            if not len(rewards):
+            rewards = [rollout.rewards[role] for rollout in players]
+            if not rewards:
                 continue
-            mean, spread = float(rewards.mean()), float(rewards.std(ddof=1)) if len(rewards) > 1 else 0.0
-            counts = float(np.ptp(rewards)) > 0.0
+            mean, spread = fmean(rewards), stdev(rewards) if len(rewards) > 1 else 0.0
+            counts = max(rewards) > min(rewards)
             scale = spread + STD_EPSILON if self.normalise else 1.0
-            for rollout, reward in zip(players, rewards.tolist(), strict=True):
+            for rollout, reward in zip(players, rewards, strict=True):
                 advantage = (reward - mean) / scale if counts else 0.0
                 group = f"{name}/{role}"
                 self._give(rollout, role, Credit(advantage, reward, mean, spread, group, len(rewards), counts))

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, fields
+from statistics import fmean
 from typing import Any, Literal
-
-import numpy as np
 
 from engine.types import GenerateResult, Rollout, TrainingRecord, Turn
 
@@ -132,7 +131,7 @@ def _mean_rewards(rollouts: list[Rollout]) -> dict[str, float]:
         for function, rewards in rollout.breakdown.items():
             for role, reward in rewards.items():
                 values[f"reward/{role}/{function}"].append(reward)
-    return {name: float(np.mean(rewards)) for name, rewards in sorted(values.items())}
+    return {name: fmean(rewards) for name, rewards in sorted(values.items())}
 
 
 def _rollouts(results: Iterable[GenerateResult]) -> list[Rollout]:

@@ -285,7 +285,7 @@ async def test_each_speaker_in_a_chat_hears_the_others_as_the_user():
 
 async def test_unknown_names_say_what_there_is():
     arena = arena_of(WavesClient(), ask=Ask())
-    with pytest.raises(KeyError, match="no episode 'aks'.*there are: ask"):
+    with pytest.raises(KeyError, match=r"no episode 'aks'.*there are: ask"):
         await arena.run_episode("aks")
     with pytest.raises(RuntimeError, match="inside an episode"):
         await arena.call_model("hello", "A")

@@ -80,7 +80,7 @@ async def test_openings_are_played_by_nobody_and_differ():
         "tictactoe", lambda messages, player: asked.append(messages[-1]["content"]) or "?", openings=4
     )
     await arena.generate_rollouts([EpisodeRequest("tictactoe")] * 50)
-    assert len({prompt for prompt in asked}) > 20
+    assert len(set(asked)) > 20
 
 
 async def test_a_deal_depends_on_the_seed_and_the_episode_alone():

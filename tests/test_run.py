@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import json
 import os
 import signal
 import sqlite3
@@ -114,7 +116,7 @@ def test_sampler_and_learner_agree_on_fresh_tokens(finished):
 def test_the_adapter_moves(finished):
     _, events = finished
     norms = [event.metrics["lora_b_norm"] for event in events if isinstance(event, StepFinished)]
-    assert all(later > earlier > 0 for earlier, later in zip(norms, norms[1:], strict=False))
+    assert all(later > earlier > 0 for earlier, later in itertools.pairwise(norms))
 
 
 def test_everything_shown_can_be_rebuilt_from_the_folder(finished):
@@ -145,9 +147,10 @@ def test_the_adapter_kept_is_loaded_by_mlx_lm_and_plays_the_same_greedy_moves(fi
     run, _ = finished
     program = """
 import sys, json, mlx.core as mx
+from mlx.utils import tree_map
 from mlx_lm import load, generate
 model, tokenizer = load(sys.argv[1], adapter_path=sys.argv[2])
-model.update(__import__("mlx.utils", fromlist=["tree_map"]).tree_map(lambda a: a.astype(mx.float32), model.parameters()))
+model.update(tree_map(lambda a: a.astype(mx.float32), model.parameters()))
 moves = []
 for sticks in range(1, 21):
     messages = [{"role": "system", "content": "Nim."}, {"role": "user", "content": f"{sticks:02d}"}]
@@ -161,7 +164,7 @@ print(json.dumps(moves))
     command = [sys.executable, "-c", program, str(POCKET), str(adapter)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
-    theirs = __import__("json").loads(done.stdout.splitlines()[-1])
+    theirs = json.loads(done.stdout.splitlines()[-1])
     assert asyncio.run(greedy_moves(run)) == theirs
 
 

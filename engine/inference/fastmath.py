@@ -12,9 +12,10 @@ from __future__ import annotations
 import os
 import platform
 import sys
+from collections.abc import Callable
 from functools import lru_cache
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import mlx.core as mx
 
@@ -59,19 +60,21 @@ def install(lm: LanguageModel) -> bool:
     Models of mlx-lm look up `swiglu` and `scaled_dot_product_attention` in their own module.
     """
     module = sys.modules[type(lm.model).__module__]
-    if not available():
-        return False
-    replaced = [_replace(module, "swiglu", fast_swiglu)]
-    own_attention = getattr(module, "scaled_dot_product_attention", None)
-    if own_attention is not None and not hasattr(own_attention, "plain"):
-        replaced.append(_replace(module, "scaled_dot_product_attention", _attention_beside(own_attention)))
-    return any(replaced)
+    return available() and any(
+        [
+            _replace(module, "swiglu", _swiglu_beside),
+            _replace(module, "scaled_dot_product_attention", _attention_beside),
+        ]
+    )
 
 
-def _replace(module: ModuleType, name: str, function: Any) -> bool:
-    if not hasattr(module, name):
+def _replace(module: ModuleType, name: str, beside: Callable[[Any], Any]) -> bool:
+    """Put `beside(the module's own function)` in its place, once. Other models of the module use it too."""
+    own = getattr(module, name, None)
+    if own is None:
         return False
-    setattr(module, name, function)
+    if not hasattr(own, "plain"):
+        setattr(module, name, beside(own))
     return True
 
 
@@ -176,6 +179,17 @@ def fast_attention(
         scores = mx.where(mask, scores, MASKED) if mask.dtype == mx.bool_ else scores + mask
     mixed = fast_softmax(scores).reshape(B, kv_heads, shared * L, K) @ values
     return mixed.reshape(B, heads, L, -1)
+
+
+def _swiglu_beside(plain: Any) -> Any:
+    """mlx-lm's signature; half precision, which has other bits to view, goes on to mlx-lm's own function."""
+
+    def swiglu(gate: mx.array, x: mx.array) -> mx.array:
+        fits = gate.dtype == x.dtype == mx.float32
+        return cast(mx.array, fast_swiglu(gate, x)) if fits else plain(gate, x)
+
+    swiglu.plain = plain  # type: ignore[attr-defined]
+    return swiglu
 
 
 def _attention_beside(plain: Any) -> Any:

@@ -79,7 +79,7 @@ class ChatTokenizer:
         return self.encode(text)
 
     def _without_markup(self, content: str) -> str:
-        """Text that spells a special token, such as an end of turn, must not become one: it could speak for others."""
+        """Text that spells a special token must not become one: an end of turn could speak for others."""
         for special in self._specials:
             content = content.replace(special, f"{special[0]} {special[1:]}")
         return content
