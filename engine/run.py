@@ -14,12 +14,12 @@ import sys
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from engine import config as configuration
 from engine import store as storage
 from engine.arena import Arena
-from engine.config import Config
+from engine.config import Config, RoleConfig
 from engine.credit import ConstantCredit, CreditAssigner, GRPOCredit, RAECredit
 from engine.events import (
     CheckpointSaved,
@@ -37,11 +37,10 @@ from engine.progress import Evaluations, Totals, step_metrics
 from engine.rollouts import RolloutSource, split_stale
 from engine.store import Store
 from engine.task import Task, load_task
-from engine.types import GenerateResult, Role
-
-if TYPE_CHECKING:
-    from engine.training.checkpoint import Checkpoint
-    from engine.training.trainer import LocalTrainer
+from engine.training import checkpoint
+from engine.training.checkpoint import Checkpoint
+from engine.training.trainer import LocalTrainer
+from engine.types import EngineError, GenerateResult, Role
 
 FAILURES_IN_A_ROW = 10
 """So many failed episodes with none between that worked stop the run."""
@@ -116,7 +115,6 @@ class Run:
         self._learning = asyncio.Lock()
         """Held while weights and record are those of no finished step."""
         self._saving = asyncio.Lock()
-        self._stopping = False
         self._over = False
         self._fault: BaseException | None = None
         self._rates = (0.0, 0.0)
@@ -242,7 +240,6 @@ class Run:
         if self._main is None or self._main.done():
             self._store.close()
             return
-        self._stopping = True
         self.resume()
         async with self._learning:
             self._main.cancel()
@@ -250,7 +247,9 @@ class Run:
 
     async def checkpoint(self) -> Path:
         """Keep the last finished step for good; returns its folder. Raises `RunError` if there is none yet."""
-        async with self._learning:
+        if self._is_saved():
+            return await self._save("manual")
+        async with self._learning:  # until the step being learnt is done: in a pause, that is after it
             return await self._save("manual")
 
     async def edit_role(self, role: str, prompt: str) -> int:
@@ -279,13 +278,14 @@ class Run:
     def _apply(self, target: str, value: str, number: int) -> None:
         if target.startswith("role "):
             role = target.removeprefix("role ")
-            self._arena.add_role(replace(self._arena.roles[role], system_prompt=value))
-            self._arena.edits[role] = number
-            return
-        self.config = configuration.set_value(self.config, target, value)
-        if target.startswith("roles."):
+            changed = self.config.roles.get(role, RoleConfig()).model_copy(update={"prompt": value})
+            self.config = self.config.model_copy(update={"roles": {**self.config.roles, role: changed}})
+        else:
+            role = target.split(".")[1] if target.startswith("roles.") else ""
+            self.config = configuration.set_value(self.config, target, value)
+        if role:
             _configure_roles(self.config, self._arena)
-            self._arena.edits[target.split(".")[1]] = number
+            self._arena.edits[role] = number
         self._arena.credit.discount = self.config.credit.discount
         if self._trainer:
             self._trainer.reconfigure(self.config.train)
@@ -302,9 +302,7 @@ class Run:
             if self._fault is not None:
                 self._fail(self._fault)
             else:
-                with contextlib.suppress(storage.StoreError):
-                    await self._save("auto")
-                self._become(RunState.STOPPED)
+                await self._leave()
         except Exception as error:
             self._fail(error)
         finally:
@@ -320,9 +318,17 @@ class Run:
             self._store.close()
             self._ended.set()
 
-    async def _prepare(self) -> None:
-        from engine.training.trainer import LocalTrainer
+    async def _leave(self) -> None:
+        """Stopped by hand: keep what there is."""
+        try:
+            if self._source is not None and not self._is_saved():
+                await self._save("auto")
+        except EngineError as error:
+            self._fail(error)
+        else:
+            self._become(RunState.STOPPED)
 
+    async def _prepare(self) -> None:
         self._trainer = await LocalTrainer.open(self.config, on_error=self._engine_failed)
         self._arena.connect(self._trainer.client)
         if self._origin:
@@ -412,13 +418,15 @@ class Run:
     def _checkpoints(self) -> Path:
         return self.folder / "checkpoints"
 
+    def _is_saved(self) -> bool:
+        """Whether the step just finished has its checkpoint."""
+        return self.checkpoint_path == checkpoint.folder(self._checkpoints, self.step)
+
     async def _save(self, reason: str) -> Path:
         """Keep the step just finished, once; a further reason to keep it is added to what is there."""
-        from engine.training import checkpoint
-
         async with self._saving:
-            path = checkpoint.folder(self._checkpoints, self.step)
-            if path == self.checkpoint_path:
+            if self._is_saved():
+                path = checkpoint.folder(self._checkpoints, self.step)
                 checkpoint.mark(path, reason)
             elif self._over or self._trainer is None or self._source is None:
                 raise RunError(f"run {self.name} is not playing: there is nothing new to save")
@@ -447,8 +455,6 @@ class Run:
 
     def _go_back(self) -> None:
         """To the newest good checkpoint, or to the beginning; forget what came after it."""
-        from engine.training import checkpoint
-
         found, self._refused = checkpoint.latest(self._checkpoints)
         self._store.rewind(found.step if found else -1)
         if found is None:

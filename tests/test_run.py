@@ -302,6 +302,40 @@ async def test_an_edited_prompt_governs_the_next_episodes_and_says_so(tmp_path):
     assert Run.open(tmp_path / "edited").roles["First"].system_prompt == "Nim. Be bold."
 
 
+async def test_a_roles_sampling_can_change_without_losing_its_edited_prompt(tmp_path):
+    run = Run.create(small(roles__First={"prompt": "Nim."}), tmp_path, "edits")
+    await run.edit_role("First", "Nim. Be bold.")
+    await run.set("roles.First.temperature", "0.5")
+    for seen in (run, None):
+        if seen is None:
+            await run.stop()
+            seen = Run.open(tmp_path / "edits")
+        assert (seen.roles["First"].system_prompt, seen.roles["First"].temperature) == ("Nim. Be bold.", 0.5)
+
+
+async def test_a_run_stopped_while_it_loads_ends_cleanly_and_can_be_resumed(tmp_path):
+    run = Run.create(small(run__steps=1), tmp_path, "early")
+    playing = asyncio.create_task(run.start())
+    await asyncio.sleep(0)
+    await run.stop()
+    await playing
+    assert run.state is RunState.STOPPED
+    again = Run.open(tmp_path / "early")
+    await again.start()
+    assert again.state is RunState.FINISHED, again.reason
+
+
+async def test_a_checkpoint_can_be_kept_while_everything_is_held(tmp_path):
+    run = Run.create(small(), tmp_path)
+    playing = asyncio.create_task(run.start())
+    await until(lambda: run.checkpoint_path is not None and run.checkpoint_path.name == "step-000001")
+    run.pause()
+    path = await asyncio.wait_for(run.checkpoint(), 5)
+    assert "manual" in checkpoint.load(path).reasons
+    await run.stop()
+    await playing
+
+
 async def test_hyperparameters_change_mid_run_within_their_bounds(tmp_path):
     run = Run.create(small(), tmp_path)
     await run.set("train.learning_rate", "0.5")

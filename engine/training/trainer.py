@@ -45,7 +45,7 @@ class LocalTrainer:
         try:
             parts = await device.call(_load, config)
         except BaseException:
-            device.stop()
+            device.stop(timeout=0)  # what it loads now is loaded to its end, and nobody waits
             raise
         from engine.inference.clients import LocalClient
 

@@ -1,0 +1,31 @@
+"""Presets of the embedded model learn what they promise, each in minutes: `uv run pytest -m slow`."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("preset", "minutes", "learnt"),
+    [
+        ("nim-pocket", 2, lambda end, best: end["win_vs_random"] >= 0.90 and end["illegal"] < 0.01),
+        ("kuhn-pocket", 4, lambda end, best: best["nash_conv"] <= 0.25),
+        ("tictactoe-pocket", 5, lambda end, best: end["win_vs_random"] >= 0.70),
+    ],
+)
+def test_a_preset_learns_in_minutes(tmp_path: Path, preset: str, minutes: float, learnt, seed: int):
+    command = [sys.executable, "-m", "tui.cli", "run", preset, "--headless", "--json", "--seed", str(seed)]
+    done = subprocess.run(
+        [*command, "--runs-dir", str(tmp_path)], capture_output=True, text=True, timeout=900, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout.splitlines()[-1])
+    assert said["seconds"] <= 60 * minutes
+    assert learnt(said["eval_end"], said["eval_best"]), said
