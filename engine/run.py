@@ -12,15 +12,14 @@ import contextlib
 import resource
 import sys
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from engine import config as configuration
 from engine import store as storage
-from engine.arena import Arena
-from engine.config import Config, RoleConfig
-from engine.credit import ConstantCredit, CreditAssigner, GRPOCredit, RAECredit
+from engine.assembly import PROMPT, apply_edit, arena_of
+from engine.config import Config
 from engine.events import (
     CheckpointSaved,
     CreditAssigned,
@@ -33,6 +32,7 @@ from engine.events import (
     StateChanged,
     StepFinished,
 )
+from engine.folders import FolderError, new_folder
 from engine.progress import Evaluations, Totals, step_metrics
 from engine.rollouts import RolloutSource, split_stale
 from engine.store import Store
@@ -95,7 +95,7 @@ class Run:
         self.evaluations = Evaluations(config.eval.metric, config.eval.goal)
         self.checkpoint_path: Path | None = None
         self._store, self._task = store, task
-        self._arena = _arena(config, task)
+        self._arena = arena_of(config, task)
         self._arena.on_labelled = self._keep_evaluation
         self._evaluated: list[GenerateResult] = []
         self._edits = 0
@@ -115,7 +115,7 @@ class Run:
         self._learning = asyncio.Lock()
         """Held while weights and record are those of no finished step."""
         self._saving = asyncio.Lock()
-        self._over = False
+        self._begun = self._stopping = self._over = False
         self._fault: BaseException | None = None
         self._rates = (0.0, 0.0)
         self._clock: float | None = None
@@ -126,12 +126,15 @@ class Run:
     def create(cls, config: Config, runs_dir: Path, name: str | None = None) -> Run:
         """A new run in a folder of its own, named after its task if not by `name`.
 
-        Raises `RunError` if the folder exists or can't be written, `TaskError` or `RunError` if the task and the
-        configuration don't fit.
+        Raises `RunError` if the folder exists or can't be written, `TaskError` if the task and the configuration
+        don't fit.
         """
         task = load_task(config.task.name, config.task.options)
-        _arena(config, task)  # a configuration that doesn't fit the task leaves no folder behind
-        folder = _new_folder(runs_dir, name, config)
+        arena_of(config, task)  # a configuration that doesn't fit the task leaves no folder behind
+        try:
+            folder = new_folder(runs_dir, Path(config.task.name.partition(":")[0]).stem, name)
+        except FolderError as error:
+            raise RunError(f"{error}") from error
         try:
             (folder / "config.toml").write_text(configuration.dump(config))
             return cls(folder, config, Store.create(folder), task)
@@ -149,8 +152,7 @@ class Run:
             run = cls(folder, config, store, load_task(config.task.name, config.task.options))
             run._go_back()
             for edit in store.edits():
-                run._edits = edit.number
-                run._apply(edit.target, edit.after, edit.number)
+                run._apply(edit)
             run._history = store.history()
         except BaseException:
             store.close()
@@ -240,9 +242,11 @@ class Run:
         if self._main is None or self._main.done():
             self._store.close()
             return
+        self._stopping = True
         self.resume()
         async with self._learning:
-            self._main.cancel()
+            if self._begun:
+                self._main.cancel()
         await self._ended.wait()
 
     async def checkpoint(self) -> Path:
@@ -256,7 +260,7 @@ class Run:
         """Give a role another prompt, from the next episode on; returns the edit's number."""
         if role not in self._arena.roles:
             raise RunError(f"no role {role!r}; this run has: {', '.join(self._arena.roles)}")
-        return self._edit(f"role {role}", self._arena.roles[role].system_prompt, prompt)
+        return self._edit(f"{PROMPT}{role}", self._arena.roles[role].system_prompt, prompt)
 
     async def set(self, key: str, value: str) -> int:
         """Change a key of the configuration, from the next episode or step on; returns the edit's number."""
@@ -268,25 +272,15 @@ class Run:
     def _edit(self, target: str, before: str, after: str) -> int:
         if self._over:
             raise RunError(f"run {self.name} is over: resume it to go on with another {target}")
-        self._edits += 1
-        edit = EditApplied(self._edits, self.step, target, before, after)
+        edit = EditApplied(self._edits + 1, self.step, target, before, after)
         self._store.record_edit(edit)
-        self._apply(target, after, edit.number)
+        self._apply(edit)
         self._emit(edit)
         return edit.number
 
-    def _apply(self, target: str, value: str, number: int) -> None:
-        if target.startswith("role "):
-            role = target.removeprefix("role ")
-            changed = self.config.roles.get(role, RoleConfig()).model_copy(update={"prompt": value})
-            self.config = self.config.model_copy(update={"roles": {**self.config.roles, role: changed}})
-        else:
-            role = target.split(".")[1] if target.startswith("roles.") else ""
-            self.config = configuration.set_value(self.config, target, value)
-        if role:
-            _configure_roles(self.config, self._arena)
-            self._arena.edits[role] = number
-        self._arena.credit.discount = self.config.credit.discount
+    def _apply(self, edit: EditApplied) -> None:
+        self._edits = edit.number
+        self.config = apply_edit(edit, self.config, self._arena)
         if self._trainer:
             self._trainer.reconfigure(self.config.train)
 
@@ -294,6 +288,9 @@ class Run:
 
     async def _run(self) -> None:
         try:
+            self._begun = True  # a task cancelled before this would never reach its own ending
+            if self._stopping:
+                raise asyncio.CancelledError
             await self._prepare()
             await self._train()
             await self._save("final")
@@ -501,60 +498,6 @@ class Run:
 
     def _stop_clock(self) -> None:
         self.totals.seconds, self._clock = self._seconds(), None
-
-
-def _arena(config: Config, task: Task) -> Arena:
-    arena = Arena(credit=_credit(config), batch_size=config.run.episodes_per_step, seed=config.run.seed)
-    task.setup(arena)
-    _configure_roles(config, arena)
-    return arena
-
-
-def _configure_roles(config: Config, arena: Arena) -> None:
-    """Put what the configuration says of roles over what the task says."""
-    for name, role in config.roles.items():
-        if name not in arena.roles:
-            raise RunError(
-                f"[roles.{name}]: task {config.task.name!r} has no such role; it has: {', '.join(arena.roles)}"
-            )
-        changes = role.model_dump(exclude_none=True)
-        if "prompt" in changes:
-            changes["system_prompt"] = changes.pop("prompt")
-        arena.add_role(replace(arena.roles[name], **changes))
-
-
-def _credit(config: Config) -> CreditAssigner:
-    credit = config.credit
-    match credit.kind:
-        case "rae":
-            return RAECredit(credit.decay, credit.discount)
-        case "grpo":
-            return GRPOCredit(credit.normalise, credit.discount)
-        case "constant":
-            return ConstantCredit(credit.discount)
-
-
-def _new_folder(runs_dir: Path, name: str | None, config: Config) -> Path:
-    """Make the run's folder: `name`, or the task's name with the first number that is free."""
-    try:
-        runs_dir.mkdir(parents=True, exist_ok=True)
-        if name is not None:
-            if name in ("", ".", "..") or Path(name).name != name:
-                raise RunError(f"a run's name is a folder's name, without separators: not {name!r}")
-            (runs_dir / name).mkdir()
-            return runs_dir / name
-        stem = Path(config.task.name.partition(":")[0]).stem
-        for number in range(1, 1_000_000):
-            with contextlib.suppress(FileExistsError):
-                (runs_dir / f"{stem}-{number}").mkdir()
-                return runs_dir / f"{stem}-{number}"
-        raise RunError(f"{runs_dir} holds a million runs of {stem}: name this one with --name")
-    except FileExistsError:
-        raise RunError(
-            f"there is a run {name!r} in {runs_dir} already: resume it, or choose another name"
-        ) from None
-    except OSError as error:
-        raise RunError(f"cannot make a folder in {runs_dir}: {error.strerror or error}") from error
 
 
 def _why_skipped(metrics: dict[str, float]) -> str:

@@ -181,10 +181,13 @@ class Store:
             connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", values)
 
     def rewind(self, step: int) -> None:
-        """Forgets what came after `step`: a run that was killed goes on from its last checkpoint."""
+        """Forgets what came after `step`: a run that was killed goes on from its last checkpoint.
+
+        Edits stay: what a person decided is not undone by going back.
+        """
         with self._transaction() as connection:
             _delete_episodes(connection, "step > ?", step)
-            for table in ("steps", "evaluations", "edits", "checkpoints", "notices"):
+            for table in ("steps", "evaluations", "checkpoints", "notices"):
                 connection.execute(f"DELETE FROM {table} WHERE step > ?", (step,))
 
     def steps(self) -> list[StepRecord]:

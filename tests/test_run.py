@@ -420,7 +420,7 @@ async def test_a_model_that_is_not_there_fails_with_a_sentence(tmp_path):
 
 
 def test_what_does_not_fit_the_task_leaves_no_folder(tmp_path):
-    with pytest.raises(RunError, match=r"\[roles.Frist\].*First, Second"):
+    with pytest.raises(TaskError, match=r"\[roles.Frist\].*First, Second"):
         Run.create(parse({"task": {"name": "nim"}, "roles": {"Frist": {"prompt": "x"}}}, "test"), tmp_path)
     with pytest.raises(TaskError, match="nearest: nim"):
         Run.create(parse({"task": {"name": "nimm"}}, "test"), tmp_path)

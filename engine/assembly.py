@@ -1,0 +1,63 @@
+"""From a configuration and a task to an arena, and what an edit changes of both."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from engine import config as configuration
+from engine.arena import Arena
+from engine.config import Config, RoleConfig
+from engine.credit import ConstantCredit, CreditAssigner, GRPOCredit, RAECredit
+from engine.events import EditApplied
+from engine.task import Task, TaskError
+
+PROMPT = "role "
+"""An edit of a role's prompt has this before the role's name as its target; any other, a configuration key."""
+
+
+def arena_of(config: Config, task: Task) -> Arena:
+    """The task's arena as configured. Raises `TaskError` if the configuration names a role the task hasn't."""
+    arena = Arena(credit=_credit(config), batch_size=config.run.episodes_per_step, seed=config.run.seed)
+    task.setup(arena)
+    _configure_roles(config, arena)
+    return arena
+
+
+def apply_edit(edit: EditApplied, config: Config, arena: Arena) -> Config:
+    """Put an edit in force: the next episodes of `arena` are played under it. Returns the changed configuration."""
+    if edit.target.startswith(PROMPT):
+        role = edit.target.removeprefix(PROMPT)
+        changed = config.roles.get(role, RoleConfig()).model_copy(update={"prompt": edit.after})
+        config = config.model_copy(update={"roles": {**config.roles, role: changed}})
+    else:
+        role = edit.target.split(".")[1] if edit.target.startswith("roles.") else ""
+        config = configuration.set_value(config, edit.target, edit.after)
+    if role:
+        _configure_roles(config, arena)
+        arena.edits[role] = edit.number
+    arena.credit.discount = config.credit.discount
+    return config
+
+
+def _configure_roles(config: Config, arena: Arena) -> None:
+    """Put what the configuration says of roles over what the task says."""
+    for name, role in config.roles.items():
+        if name not in arena.roles:
+            raise TaskError(
+                f"[roles.{name}]: task {config.task.name!r} has no such role; it has: {', '.join(arena.roles)}"
+            )
+        changes = role.model_dump(exclude_none=True)
+        if "prompt" in changes:
+            changes["system_prompt"] = changes.pop("prompt")
+        arena.add_role(replace(arena.roles[name], **changes))
+
+
+def _credit(config: Config) -> CreditAssigner:
+    credit = config.credit
+    match credit.kind:
+        case "rae":
+            return RAECredit(credit.decay, credit.discount)
+        case "grpo":
+            return GRPOCredit(credit.normalise, credit.discount)
+        case "constant":
+            return ConstantCredit(credit.discount)
