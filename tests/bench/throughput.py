@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import statistics
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from pathlib import Path
 
 from engine.events import RunState
 from engine.store import Store
-from tests.bench.app import Terminal
+from tests.tui.pseudo import Terminal
 
 
 def command(preset: str, steps: int, seed: int, runs_dir: Path, name: str) -> list[str]:
@@ -40,6 +41,7 @@ def in_the_app(preset: str, steps: int, seed: int, runs_dir: Path, columns: int,
     terminal = Terminal(command(preset, steps, seed, runs_dir, folder.name), columns, lines)
     while not finished(folder):
         terminal.drain(0.5)
+    terminal.send(signal.SIGTERM)
     terminal.end()
     return folder
 
