@@ -36,9 +36,9 @@ def headless(preset: str, steps: int, seed: int, runs_dir: Path) -> Path:
     return runs_dir / f"headless-{seed}"
 
 
-def in_the_app(preset: str, steps: int, seed: int, runs_dir: Path, columns: int, lines: int) -> Path:
+def in_the_app(preset: str, steps: int, seed: int, runs_dir: Path, size: tuple[int, int], fps: int) -> Path:
     folder = runs_dir / f"app-{seed}"
-    terminal = Terminal(command(preset, steps, seed, runs_dir, folder.name), columns, lines)
+    terminal = Terminal([*command(preset, steps, seed, runs_dir, folder.name), "--fps", f"{fps}"], *size)
     while not finished(folder):
         terminal.drain(0.5)
     terminal.send(signal.SIGTERM)
@@ -70,13 +70,14 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=12)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--size", default="160x45")
+    parser.add_argument("--fps", type=int, default=10)
     chosen = parser.parse_args()
     columns, lines = (int(number) for number in chosen.size.split("x"))
     sides: dict[str, list[tuple[float, float]]] = {"headless": [], "app": []}
     with tempfile.TemporaryDirectory() as folder:
         for seed in range(chosen.rounds):
             sides["headless"].append(measured(headless(chosen.preset, chosen.steps, seed, Path(folder))))
-            app = in_the_app(chosen.preset, chosen.steps, seed, Path(folder), columns, lines)
+            app = in_the_app(chosen.preset, chosen.steps, seed, Path(folder), (columns, lines), chosen.fps)
             sides["app"].append(measured(app))
     medians = {
         side: {
