@@ -57,11 +57,13 @@ class Evaluations:
     latest: dict[str, float] = field(default_factory=dict)
     best: dict[str, float] = field(default_factory=dict)
     best_step: int = 0
+    step: int = -1
+    """Of the latest; -1 before the first."""
 
     def add(self, step: int, metrics: dict[str, float]) -> bool:
         """Take note of an evaluation; returns whether it is the best after the first one."""
         self.first = self.first or metrics
-        self.latest = metrics
+        self.latest, self.step = metrics, step
         if self.best and not self._better(metrics):
             return False
         is_first = not self.best
@@ -75,11 +77,11 @@ class Evaluations:
         return gain > 0 if self.goal == "max" else gain < 0
 
     def state(self) -> dict[str, Any]:
-        return {"first": self.first, "latest": self.latest, "best": self.best, "best_step": self.best_step}
+        return asdict(self)
 
     def load_state(self, state: dict[str, Any]) -> None:
-        self.first, self.latest = state["first"], state["latest"]
-        self.best, self.best_step = state["best"], state["best_step"]
+        for name in ("first", "latest", "best", "best_step", "step"):
+            setattr(self, name, state[name])
 
 
 def step_metrics(

@@ -23,13 +23,10 @@ class RolloutSource:
         self._producer: asyncio.Task[None] | None = None
         self.consumed = arena.played
         """The first episode after the batch last taken: where a resumed run counts on from."""
+        self.queued = 0
+        """Finished rollouts nobody has taken yet."""
         if ahead:
             self._queue = asyncio.Queue(maxsize=ahead)
-
-    @property
-    def queued(self) -> int:
-        """Finished rollouts nobody has taken yet."""
-        return sum(len(results) for results, _ in self._queue._queue) if self._queue else 0  # type: ignore[attr-defined]
 
     async def take(self) -> list[GenerateResult]:
         """The next batch. Raises what its playing raised."""
@@ -44,6 +41,7 @@ class RolloutSource:
             get.cancel()
             await self._producer  # it only ends by raising
         results, self.consumed = get.result()
+        self.queued -= len(results)
         return results
 
     async def close(self) -> None:
@@ -59,7 +57,9 @@ class RolloutSource:
 
     async def _produce(self, queue: asyncio.Queue[tuple[list[GenerateResult], int]]) -> None:
         while True:
-            await queue.put(await self._play())
+            batch = await self._play()
+            self.queued += len(batch[0])
+            await queue.put(batch)
 
 
 def split_stale(

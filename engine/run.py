@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import resource
 import sys
 import time
@@ -40,7 +41,7 @@ from engine.task import Task, load_task
 from engine.training import checkpoint
 from engine.training.checkpoint import Checkpoint
 from engine.training.trainer import LocalTrainer
-from engine.types import EngineError, GenerateResult, Role
+from engine.types import GenerateResult, Role
 
 FAILURES_IN_A_ROW = 10
 """So many failed episodes with none between that worked stop the run."""
@@ -136,7 +137,7 @@ class Run:
         except FolderError as error:
             raise RunError(f"{error}") from error
         try:
-            (folder / "config.toml").write_text(configuration.dump(config))
+            configuration.save(config, folder / "config.toml")
             return cls(folder, config, Store.create(folder), task)
         except OSError as error:
             raise RunError(f"cannot write the run's folder {folder}: {error.strerror or error}") from error
@@ -320,7 +321,7 @@ class Run:
         try:
             if self._source is not None and not self._is_saved():
                 await self._save("auto")
-        except EngineError as error:
+        except Exception as error:
             self._fail(error)
         else:
             self._become(RunState.STOPPED)
@@ -343,17 +344,21 @@ class Run:
             self._trainer.device.pause()
 
     async def _train(self) -> None:
-        if not self.evaluations.latest:
-            await self._evaluate()
-            await self._save("auto")
-        while self.step < self.config.run.steps:
+        while True:
+            if self._evaluation_is_due() and await self._evaluate():
+                await self._save("best")
+            elif not self._is_saved() and self.step % self.config.checkpoint.every == 0:
+                await self._save("auto")
+            if self.step >= self.config.run.steps:
+                return
             await self._going.wait()
             await self._step()
-            last = self.step >= self.config.run.steps
-            every = self.config.eval.every
-            best = await self._evaluate() if last or (every and self.step % every == 0) else False
-            if best or self.step % self.config.checkpoint.every == 0:
-                await self._save("best" if best else "auto")
+
+    def _evaluation_is_due(self) -> bool:
+        """Before, after and every so many steps; also where a stop came between a step and its evaluation."""
+        every, last = self.config.eval.every, self.step >= self.config.run.steps
+        due = self.step == 0 or last or (every > 0 and self.step % every == 0)
+        return due and self.evaluations.step != self.step
 
     async def _step(self) -> None:
         assert self._trainer is not None
@@ -389,6 +394,9 @@ class Run:
                 f"eval.metric is {self.config.eval.metric!r}, which this task does not measure; "
                 f"it measures: {', '.join(metrics)}"
             )
+        odd = [name for name, value in metrics.items() if not math.isfinite(value)]
+        if odd:
+            raise RunError(f"the task's evaluation gave no finite number for {', '.join(odd)}")
         best = self.evaluations.add(self.step, metrics)
         self.totals.add_evaluation(self._evaluated)
         self._guard_failures(self._evaluated)

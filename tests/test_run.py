@@ -228,6 +228,23 @@ async def test_a_stopped_run_goes_on_as_if_it_had_not_been(finished, tmp_path):
     assert facts(second) == facts(run)
 
 
+@pytest.mark.parametrize("at", [0, 3])
+async def test_a_run_stopped_in_an_evaluation_makes_up_for_it(finished, tmp_path, at):
+    run, _ = finished
+    first = Run.create(small(), tmp_path, "unmeasured")
+    stream = first.watch()
+    playing = asyncio.create_task(first.start())
+    await until(lambda: any(getattr(e, "rollout_id", "").startswith(f"eval-{at}/") for e in stream.drain()))
+    await first.stop()
+    await playing
+    assert first.state is RunState.STOPPED
+    second = Run.open(tmp_path / "unmeasured")
+    await second.start()
+    assert second.state is RunState.FINISHED, second.reason
+    assert second.evaluations.state() == run.evaluations.state()
+    assert facts(second) == facts(run)
+
+
 async def test_a_killed_run_goes_on_as_if_it_had_not_been(finished, tmp_path):
     run, _ = finished
     program = (
@@ -387,6 +404,14 @@ async def test_a_task_that_fails_now_and_then_is_counted_and_the_run_goes_on(tmp
     run = Run.create(small(task__name=str(tmp_path / "task.py"), task__options={}), tmp_path / "runs")
     await run.start()
     assert (run.state, run.status().failed) == (RunState.FINISHED, 6)
+
+
+async def test_an_evaluation_without_a_number_is_named(tmp_path):
+    text = FAILING.replace("FAIL_EVERY", "4").replace('"win_vs_random": 0.0', '"win_vs_random": float("nan")')
+    (tmp_path / "task.py").write_text(text)
+    run = Run.create(small(task__name=str(tmp_path / "task.py"), task__options={}), tmp_path / "runs")
+    await run.start()
+    assert (run.state, "no finite number for win_vs_random" in run.reason) == (RunState.FAILED, True)
 
 
 async def test_ten_failures_in_a_row_stop_the_run_with_its_state_saved(tmp_path):
