@@ -36,6 +36,11 @@ class ModelConfig(Section):
     context: int = Field(default=4096, ge=16, description="Longest prompt and completion together, in tokens.")
     prefill_tokens: int = Field(default=8192, ge=16, description="Most prompt tokens computed in one tick.")
     rows: int = Field(default=128, ge=1, le=4096, description="Most completions decoded at once.")
+    queue: int = Field(default=1024, ge=1, description="Most requests handed to the device; the others wait.")
+    prefix_mb: int = Field(default=256, ge=0, description="Memory for keys and values of what was said before.")
+    adapters_mb: int = Field(
+        default=1024, ge=1, description="Memory for players' adapters; the least recently used move to disk."
+    )
 
 
 class TaskConfig(Section):
@@ -52,6 +57,17 @@ class RoleConfig(Section):
     min_p: float | None = Field(
         default=None, ge=0.0, le=1.0, description="Drop tokens below this share of the top."
     )
+    repetition_penalty: float | None = Field(
+        default=None, ge=1.0, le=10.0, description="Above 1, tokens seen before become less likely."
+    )
+    logit_bias: dict[str, float] | None = Field(
+        default=None, description="What is added to the logit of a token, by its text: { yes = 2.0 }."
+    )
+    stop: list[str] | None = Field(default=None, description="Texts that end the reply.")
+    seconds: float | None = Field(default=None, gt=0.0, description="Longest time a reply may take.")
+    constrained: bool | None = Field(
+        default=None, description="Only answers that the task calls legal can be sampled."
+    )
 
 
 class RunConfig(Section):
@@ -60,6 +76,10 @@ class RunConfig(Section):
     episodes_per_step: int = Field(default=64, ge=1, description="Top-level episodes a step learns from.")
     max_staleness: int = Field(
         default=0, ge=0, description="How many versions behind a rollout may be; 0 plays and learns in turn."
+    )
+    on_publish: Literal["continue", "drain"] = Field(
+        default="continue",
+        description="Replies under way when the policy changes: 'continue' with the new one, or 'drain' first.",
     )
 
 

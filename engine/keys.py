@@ -18,7 +18,7 @@ class Key:
     name: str
     """Dotted, such as `"train.learning_rate"`; `*` stands for any name (`"roles.*.prompt"`)."""
     kind: type
-    """`bool`, `int`, `float`, `str`, `list`, `tuple`, or `object` where anything goes."""
+    """`bool`, `int`, `float`, `str`, `list`, `tuple`, `dict`, or `object` where anything goes."""
     wants: str
     """What a right value is, such as `"a number above 0 and at most 1"`."""
     default: Any
@@ -74,6 +74,8 @@ def _key(path: str, info: FieldInfo) -> Key:
         wants = "one of " + ", ".join(choices)
     elif kind is list:
         wants = "a list of texts"
+    elif kind is dict:
+        wants = "a table of numbers"
     elif kind is tuple:
         items = get_args(annotation)
         wants = f"{len(items)} numbers{_bounds(items[0].__metadata__[0].metadata)}"

@@ -32,11 +32,13 @@ class StopReason(StrEnum):
     """Why a completion ended, and who decided it."""
 
     STOP = "stop"
-    """The model sampled an end-of-turn token. It is the last token of the record."""
+    """An end-of-turn token was sampled, or a stop string was completed. Its last token is the record's last."""
     LENGTH = "length"
     """`max_tokens` were sampled without an end-of-turn token."""
     CONTEXT = "context"
     """Prompt and completion fill the model's window. The completion may be empty."""
+    DEADLINE = "deadline"
+    """The time allowed was over. The completion holds what was sampled until then, and may be empty."""
     CANCELLED = "cancelled"
     """The request was withdrawn before it ended."""
 
@@ -52,6 +54,16 @@ class Sampling:
     top_k: int = 0
     """0 keeps every token."""
     min_p: float = 0.0
+    repetition_penalty: float = 1.0
+    """What the logits of tokens seen in prompt and reply are divided by where positive, multiplied by where not."""
+    logit_bias: tuple[tuple[str, float], ...] = ()
+    """What is added to the logit of a token, given by its text."""
+    stop: tuple[str, ...] = ()
+    """Texts that end the reply. They are left out of its text, their tokens are kept in the record."""
+    choices: tuple[str, ...] = ()
+    """The only replies allowed; empty allows any. The learner applies the same mask to what they rule out."""
+    seconds: float | None = None
+    """Longest time from asking to answer; None for no limit."""
 
     @property
     def truncates(self) -> bool:
@@ -70,11 +82,27 @@ class Role:
     top_p: float = 1.0
     top_k: int = 0
     min_p: float = 0.0
+    repetition_penalty: float = 1.0
+    logit_bias: tuple[tuple[str, float], ...] = ()
+    stop: tuple[str, ...] = ()
+    seconds: float | None = None
+    constrained: bool = False
+    """Whether the task's legal answers are the only ones it can give, where the task knows them."""
     player: str = POLICY
 
     @property
     def sampling(self) -> Sampling:
-        return Sampling(self.temperature, self.max_tokens, self.top_p, self.top_k, self.min_p)
+        return Sampling(
+            temperature=self.temperature,
+            max_tokens=self.max_tokens,
+            top_p=self.top_p,
+            top_k=self.top_k,
+            min_p=self.min_p,
+            repetition_penalty=self.repetition_penalty,
+            logit_bias=self.logit_bias,
+            stop=self.stop,
+            seconds=self.seconds,
+        )
 
 
 @dataclass(slots=True)
@@ -90,6 +118,8 @@ class Completion:
     """Natural logarithm, one per token, of the distribution it was sampled from."""
     versions: list[int] = field(default_factory=list)
     """The player's policy version at each token."""
+    allowed: list[list[int]] = field(default_factory=list)
+    """The token ids each token was chosen among, one list a token; empty where every token was allowed."""
     stop_reason: StopReason = StopReason.STOP
     player: str = POLICY
     sampling: Sampling = Sampling()
@@ -198,6 +228,8 @@ class TrainingRecord:
     versions: list[int]
     advantage: float
     temperature: float = 1.0
+    allowed: list[list[int]] = field(default_factory=list)
+    """As in `Completion`."""
 
     @property
     def version(self) -> int:

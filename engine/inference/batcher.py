@@ -14,6 +14,7 @@ import mlx.core as mx
 import numpy as np
 
 from engine.inference.adapters import Adapters
+from engine.inference.constraints import Choices
 from engine.inference.models import LanguageModel
 from engine.inference.prefixes import Group, Prompt, grouped
 from engine.inference.sampling import sample, uniforms
@@ -35,6 +36,14 @@ class Request:
     """uint64: what the random numbers of this completion come from, and nothing else."""
     stream: bool = False
     """Whether a tick reports each token, and not only the end."""
+    bias: tuple[tuple[int, float], ...] = ()
+    """What is added to the logits of single tokens."""
+    stop: tuple[bytes, ...] = ()
+    """UTF-8 of the texts that end the reply."""
+    choices: Choices | None = None
+    """The only token sequences allowed."""
+    deadline: float | None = None
+    """`time.monotonic()` after which it ends with what it has."""
 
 
 @dataclass(slots=True)
