@@ -34,6 +34,7 @@ from engine.types import (
     Sampling,
     TrainingRecord,
     Turn,
+    settled,
 )
 
 logger = logging.getLogger(__name__)
@@ -139,6 +140,8 @@ class Arena:
                 raise KeyError(f"no episode {request.episode_type!r} in this arena; there are: {known}")
         if not requests:
             return []
+        if parent is None:
+            self.client.forget()
         lives = [self._begin(request, parent, label, i) for i, request in enumerate(requests)]
         if parent is not None:
             self._block(parent, len(lives))
@@ -168,18 +171,20 @@ class Arena:
         role_id: str | None = None,
         *,
         player: str | None = None,
+        legal: Sequence[str] = (),
         **sampling: Any,
     ) -> Completion:
         """Ask a model.
 
         With a role, the turn is recorded in the current episode and may train. Without one it is an oracle:
-        the base model by default, never recorded, never trained. `sampling` overrides temperature,
-        max_tokens, top_p, top_k or min_p.
+        the base model by default, never recorded, never trained. `legal` are the answers that are allowed,
+        where the episode knows them: a constrained role can give no other. `sampling` overrides what is in
+        `Sampling`, such as temperature, max_tokens or stop; `choices` limits the reply whatever the role.
         """
         messages: list[Message] = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
         live = _current.get()
         if role_id is None:
-            return await self._consult(live, messages, player or BASE, Sampling(**sampling))
+            return await self._consult(live, messages, player or BASE, _changed(Sampling(), sampling))
         if live is None:
             raise RuntimeError(f"role {role_id!r} can only speak inside an episode; start one with run_episode")
         role = live.roles.get(role_id)
@@ -189,15 +194,21 @@ class Arena:
         if role.system_prompt:
             messages = [{"role": "system", "content": role.system_prompt}, *messages]
         player = player or live.state.players.get(role_id, role.player)
-        return await self._speak(live, role, messages, player, replace(role.sampling, **sampling))
+        if role.constrained and legal:
+            sampling.setdefault("choices", legal)
+        return await self._speak(live, role, messages, player, _changed(role.sampling, sampling))
 
     async def score(self, prompt: str | list[Message], replies: Sequence[str], role_id: str) -> list[float]:
-        """Log-probability that the role would answer with each of `replies`, end of turn included."""
+        """Log-probability that the role would answer with each of `replies`, end of turn included.
+
+        If the role is constrained, that it would among these.
+        """
         role = self.roles[role_id]
+        sampling = _changed(role.sampling, {"choices": replies} if role.constrained else {})
         messages: list[Message] = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
         if role.system_prompt:
             messages = [{"role": "system", "content": role.system_prompt}, *messages]
-        return await self.client.score(messages, replies, role.sampling, role.player)
+        return await self.client.score(messages, replies, sampling, role.player)
 
     def records(self, results: list[GenerateResult]) -> list[TrainingRecord]:
         """Assign credit and turn a batch into training records."""
@@ -358,6 +369,16 @@ class Arena:
     def _announce(self, event: Event) -> None:
         if self.on_event is not None:
             self.on_event(event)
+
+
+def _changed(sampling: Sampling, settings: dict[str, Any]) -> Sampling:
+    """`ValueError` for choices without a text: they would allow nothing, and leaving them out allows anything."""
+    if "choices" in settings:
+        choices = settings["choices"]
+        if isinstance(choices, str) or not choices:
+            raise ValueError(f"choices wants at least one text in a list, not {choices!r}")
+        settings = {**settings, "choices": tuple(choices)}
+    return replace(sampling, **settled(settings))
 
 
 def request_key(seed: int, *path: str) -> int:

@@ -6,10 +6,13 @@ from dataclasses import replace
 
 from engine import config as configuration
 from engine.arena import Arena
-from engine.config import Config, RoleConfig
+from engine.config import Config, ConfigError, RoleConfig
 from engine.credit import ConstantCredit, CreditAssigner, GRPOCredit, RAECredit
 from engine.events import EditApplied
+from engine.inference.constraints import bias_of
+from engine.inference.tokenizer import Tokenizer
 from engine.task import Task, TaskError
+from engine.types import POLICY, settled
 
 PROMPT = "role "
 """An edit of a role's prompt has this before the role's name as its target; any other, a configuration key."""
@@ -39,6 +42,25 @@ def apply_edit(edit: EditApplied, config: Config, arena: Arena) -> Config:
     return config
 
 
+def check_biases(config: Config, tokenizer: Tokenizer) -> None:
+    """`ConfigError` for a role's `logit_bias` that names a text which isn't one token of the model."""
+    for name, role in config.roles.items():
+        try:
+            bias_of(tokenizer, tuple((role.logit_bias or {}).items()))
+        except ValueError as error:
+            raise ConfigError(f"roles.{name}.{error}") from error
+
+
+def distortions(arena: Arena) -> list[str]:
+    """A sentence for each role that learns from tokens of another distribution than the learner computes."""
+    return [
+        f"role {role.id} samples with {', '.join(f'{name}={getattr(role, name)}' for name in names)}: "
+        "the learner computes the plain distribution, so its ratios are biased"
+        for role in arena.roles.values()
+        if role.player == POLICY and role.temperature > 0.0 and (names := role.sampling.distortions)
+    ]
+
+
 def _configure_roles(config: Config, arena: Arena) -> None:
     """Put what the configuration says of roles over what the task says."""
     for name, role in config.roles.items():
@@ -49,7 +71,7 @@ def _configure_roles(config: Config, arena: Arena) -> None:
         changes = role.model_dump(exclude_none=True)
         if "prompt" in changes:
             changes["system_prompt"] = changes.pop("prompt")
-        arena.add_role(replace(arena.roles[name], **changes))
+        arena.add_role(replace(arena.roles[name], **settled(changes)))
 
 
 def _credit(config: Config) -> CreditAssigner:

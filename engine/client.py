@@ -36,6 +36,10 @@ class Client(Protocol):
         """Everything that can act has acted: what was submitted may start."""
         ...
 
+    def forget(self) -> None:
+        """A set of episodes begins: in a reproducible run, what was computed before must not touch it."""
+        ...
+
     async def score(
         self, messages: list[Message], replies: Sequence[str], sampling: Sampling, player: str
     ) -> list[float]:

@@ -32,7 +32,7 @@ Moment = Annotated[float, Field(ge=0.0, lt=1.0)]
 
 
 class ModelConfig(Section):
-    source: str = Field(default="pocket", description="'pocket', a hub id, or a local folder in MLX format.")
+    source: str = Field(default="pocket", description="'pocket', a hub id, a folder in MLX format, or a GGUF file.")
     context: int = Field(default=4096, ge=16, description="Longest prompt and completion together, in tokens.")
     prefill_tokens: int = Field(default=8192, ge=16, description="Most prompt tokens computed in one tick.")
     rows: int = Field(default=128, ge=1, le=4096, description="Most completions decoded at once.")
@@ -181,7 +181,7 @@ def load(path: Path) -> Config:
         mapping = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path}: not valid TOML: {error}") from error
-    return _anchored(parse(mapping, str(path)), path.parent)
+    return anchored(parse(mapping, str(path)), path.parent)
 
 
 def parse(mapping: Mapping[str, Any], where: str) -> Config:
@@ -217,8 +217,6 @@ def value_text(config: Config, name: str) -> str:
         value = value.get(part) if isinstance(value, dict) else None
     if value is None or target.kind is str:
         return value or ""
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(_inline(item) for item in value)}]"
     return _inline(value)
 
 
@@ -270,6 +268,12 @@ def _value(target: Key, text: str) -> Any:
 
 
 def _inline(value: Any) -> str:
+    """A value as TOML in one line."""
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(_inline(item) for item in value)}]"
+    if isinstance(value, dict):
+        pairs = ", ".join(f"{_inline(name)} = {_inline(item)}" for name, item in value.items())
+        return f"{{ {pairs} }}" if pairs else "{}"
     return tomli_w.dumps({"value": value}).removeprefix("value = ").strip()
 
 
@@ -295,12 +299,18 @@ def _problem(detail: Any) -> str:
     match detail["type"]:
         case "extra_forbidden":
             return f"{name}: no such key{_nearest(name)}"
-        case "model_type" | "dict_type":
+        case "model_type" | "dict_type" if not _is_key(name):
             return f"{name}: wants a table of keys, [{name}], not {shown}"
         case "missing" if isinstance(detail["loc"][-1], str):
             required = [k for k in KEYS if k.required and (k.name == name or k.is_in(name))]
             return "; ".join(f"{k.name}: missing, wants {k.wants}: {k.description}" for k in required)
+    while "." in name and not _is_key(name):  # the fault is in one value of a table
+        name = name.rpartition(".")[0]
     return f"{name}: wants {key(name).wants}, not {shown}"
+
+
+def _is_key(name: str) -> bool:
+    return any(candidate.matches(name) for candidate in KEYS)
 
 
 def _shown(value: Any) -> str:
@@ -328,9 +338,11 @@ def _nearest(name: str) -> str:
     return f"; {section} has {', '.join(beside)}" if section and beside else ""
 
 
-def _anchored(config: Config, folder: Path) -> Config:
+def anchored(config: Config, folder: Path) -> Config:
+    """The configuration with its paths, such as `./game.py:Game` and `model.gguf`, meant from a folder."""
+
     def absolute(text: str) -> str:
-        if not text.startswith(("./", "../", "~")):
+        if not text.startswith(("./", "../", "~")) and not text.endswith(".gguf"):
             return text
         return str(Path(os.path.abspath(folder / Path(text).expanduser())))
 

@@ -166,6 +166,7 @@ def training_records(results: Iterable[GenerateResult]) -> list[TrainingRecord]:
             versions=turn.completion.versions,
             advantage=turn.credit.advantage,
             temperature=turn.completion.sampling.temperature,
+            allowed=turn.completion.allowed,
         )
         for rollout in trainable_rollouts(results)
         for turn in rollout.turns

@@ -53,7 +53,7 @@ class Episode(ABC):
     async def call_model(
         self, role_id: str, prompt: str | list[Message], arena: Arena, **sampling: Any
     ) -> Completion:
-        """Let a role speak; the turn is recorded. `sampling` overrides its temperature, max_tokens, …"""
+        """Let a role speak; the turn is recorded. Keywords as for `Arena.call_model`: `legal`, `choices`, …"""
         return await arena.call_model(prompt, role_id, **sampling)
 
 

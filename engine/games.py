@@ -50,7 +50,10 @@ class Game(ABC, Generic[State]):
 
     @abstractmethod
     def legal(self, state: State) -> list[str]:
-        """The moves as a player writes them, such as `"[2]"`; never empty while the game goes on."""
+        """The moves as a player writes them, such as `"[2]"`; never empty while the game goes on.
+
+        They are also the whole replies that a constrained role can give.
+        """
 
     @abstractmethod
     def play(self, state: State, move: str) -> State:
@@ -125,8 +128,9 @@ class GameEpisode(Episode):
             if bot is not None:
                 move = bot(game, position, state.rng)
             else:
-                reply = await self.call_model(role, self.view(position, seat), arena)
-                move = read_move(reply.text, game.legal(position))
+                legal = game.legal(position)
+                reply = await self.call_model(role, self.view(position, seat), arena, legal=legal)
+                move = read_move(reply.text, legal)
                 if move is None:
                     state.turns[-1].illegal = True
                     illegal = role

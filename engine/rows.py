@@ -1,7 +1,9 @@
 """How rollouts become rows of the store, and come back.
 
-Token ids, log-probabilities and versions are stored exactly (int32, float32, int32); what a task put into
-artifacts and extras is stored as JSON, so that a tuple comes back as a list and a foreign object as its `repr`.
+Token ids, log-probabilities and versions are stored exactly (int32, float32, int32), and so is what a constrained
+reply was chosen among: how many ids each token had, then the ids (int32; NULL where every token was allowed). What
+a task put into artifacts and extras is stored as JSON, so that a tuple comes back as a list and a foreign object as
+its `repr`.
 """
 
 from __future__ import annotations
@@ -9,13 +11,14 @@ from __future__ import annotations
 import json
 from array import array
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict, dataclass, fields, is_dataclass
+from itertools import chain
 from sqlite3 import Row
 from typing import Any
 
 import numpy as np
 
-from engine.types import Completion, Credit, GenerateResult, Rollout, Sampling, StopReason, Turn
+from engine.types import Completion, Credit, GenerateResult, Rollout, Sampling, StopReason, Turn, settled
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +40,9 @@ EPISODE = (
 )  # fmt: skip
 TURN = (
     "episode", "index", "role", "player", "trainable", "illegal", "messages", "text", "prompt_tokens", "tokens",
-    "logprobs", "versions", "stop_reason", "sampling", "credit",
+    "logprobs", "versions", "stop_reason", "sampling", "credit", "allowed",
 )  # fmt: skip
+SAMPLING = tuple(field.name for field in fields(Sampling))
 CREDIT = ("advantage", "reward", "baseline", "spread", "group", "group_size", "counts")
 
 
@@ -96,7 +100,7 @@ def episode(row: Row) -> StoredEpisode:
 
 
 def turn_row(rollout_id: str, turn: Turn) -> tuple[Any, ...]:
-    completion, sampling, credit = turn.completion, turn.completion.sampling, turn.credit
+    completion, credit = turn.completion, turn.credit
     return (
         rollout_id,
         turn.index,
@@ -111,8 +115,9 @@ def turn_row(rollout_id: str, turn: Turn) -> tuple[Any, ...]:
         array("f", completion.logprobs).tobytes(),
         _repeated(completion.versions),
         completion.stop_reason.value,
-        f"[{sampling.temperature}, {sampling.max_tokens}, {sampling.top_p}, {sampling.top_k}, {sampling.min_p}]",
+        to_json({name: getattr(completion.sampling, name) for name in SAMPLING}),
         None if credit is None else to_json({name: getattr(credit, name) for name in CREDIT}),
+        _allowed_blob(completion.allowed),
     )
 
 
@@ -127,7 +132,9 @@ def turn(row: Row) -> Turn:
         versions=versions * len(tokens) if len(versions) == 1 else versions,
         stop_reason=StopReason(row["stop_reason"]),
         player=row["player"],
-        sampling=Sampling(*json.loads(row["sampling"])),
+        sampling=_sampling(json.loads(row["sampling"])),
+        # A run of before replies could be constrained, opened only to be read, has no such column.
+        allowed=_allowed(row["allowed"], len(tokens)) if "allowed" in row.keys() else [],  # noqa: SIM118
     )
     return Turn(
         role=row["role"],
@@ -172,6 +179,23 @@ def _repeated(versions: list[int]) -> bytes:
     """Nearly always every token is of one version: then it is stored once."""
     constant = len(versions) > 1 and versions.count(versions[0]) == len(versions)
     return array("i", versions[:1] if constant else versions).tobytes()
+
+
+def _sampling(stored: Any) -> Sampling:
+    """Runs of before there were more than five settings hold these as a list."""
+    return Sampling(*stored) if isinstance(stored, list) else Sampling(**settled(stored))
+
+
+def _allowed_blob(allowed: list[list[int]]) -> bytes | None:
+    return array("i", [*map(len, allowed), *chain.from_iterable(allowed)]).tobytes() if allowed else None
+
+
+def _allowed(blob: bytes | None, tokens: int) -> list[list[int]]:
+    if blob is None:
+        return []
+    numbers = iter(_numbers("i", blob))
+    counts = [next(numbers) for _ in range(tokens)]
+    return [[next(numbers) for _ in range(count)] for count in counts]
 
 
 def _numbers(kind: str, blob: bytes) -> list[Any]:

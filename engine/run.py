@@ -19,7 +19,7 @@ from typing import Any
 
 from engine import config as configuration
 from engine import store as storage
-from engine.assembly import PROMPT, apply_edit, arena_of
+from engine.assembly import PROMPT, apply_edit, arena_of, check_biases, distortions
 from engine.config import Config
 from engine.events import (
     CheckpointSaved,
@@ -105,6 +105,7 @@ class Run:
         """Where a resumed run goes on from."""
         self._refused: list[str] = []
         """Damaged checkpoints passed over."""
+        self._warned: set[str] = set()
         self._failed_in_a_row = 0
         self._streams: list[EventStream] = []
         self._trainer: LocalTrainer | None = None
@@ -268,6 +269,8 @@ class Run:
         if not key.startswith(CHANGEABLE):
             raise RunError(f"{key} cannot change while a run goes on; these can: {', '.join(CHANGEABLE)}")
         after = configuration.set_value(self.config, key, value)
+        if self._trainer:
+            check_biases(after, self._trainer.tokenizer)
         return self._edit(key, configuration.value_text(self.config, key), configuration.value_text(after, key))
 
     def _edit(self, target: str, before: str, after: str) -> int:
@@ -277,6 +280,7 @@ class Run:
         self._store.record_edit(edit)
         self._apply(edit)
         self._emit(edit)
+        self._warn_of_distortions()
         return edit.number
 
     def _apply(self, edit: EditApplied) -> None:
@@ -328,11 +332,13 @@ class Run:
 
     async def _prepare(self) -> None:
         self._trainer = await LocalTrainer.open(self.config, on_error=self._engine_failed)
+        check_biases(self.config, self._trainer.tokenizer)
         self._arena.connect(self._trainer.client)
         if self._origin:
             await self._trainer.restore(self._origin)
         for problem in self._refused:
             self._notice(f"{problem}; the one before it is used", "warning")
+        self._warn_of_distortions()
         self._source = RolloutSource(
             self._arena,
             lambda: self._task.requests(self._arena, self.config.run.episodes_per_step),
@@ -487,6 +493,13 @@ class Run:
         notice = Notice(text, severity)
         self._store.record_notice(self.step, notice)
         self._emit(notice)
+
+    def _warn_of_distortions(self) -> None:
+        """Once for each way in which a role's sampling biases what is learnt."""
+        for text in distortions(self._arena):
+            if text not in self._warned:
+                self._warned.add(text)
+                self._notice(text, "warning")
 
     def _become(self, state: RunState, reason: str = "") -> None:
         self.state, self.reason = state, reason

@@ -55,7 +55,7 @@ CREATE INDEX episodes_by_step ON episodes (step);
 CREATE TABLE turns (
     episode TEXT, "index" INTEGER, role TEXT, player TEXT, trainable INTEGER, illegal INTEGER, messages TEXT,
     text TEXT, prompt_tokens BLOB, tokens BLOB, logprobs BLOB, versions BLOB, stop_reason TEXT, sampling TEXT,
-    credit TEXT, PRIMARY KEY (episode, "index")
+    credit TEXT, allowed BLOB, PRIMARY KEY (episode, "index")
 );
 """
 
@@ -117,6 +117,8 @@ class Store:
             if found != FORMAT:
                 made = f"in run format {found}, this version reads format {FORMAT}" if found else "incomplete"
                 raise StoreError(f"{folder}: the record {FILE} is {made}")
+            if not read_only:
+                store._add_columns()
         except StoreError:
             store.close()
             raise
@@ -253,6 +255,12 @@ class Store:
         """`"format"`, `"engine"` (the version that made the run), `"created"` (seconds since 1970), …"""
         found = self._read("SELECT value FROM meta WHERE key = ?", key)
         return rows.from_text(found[0]["value"]) if found else None
+
+    def _add_columns(self) -> None:
+        """What has been added to the schema since the run was made."""
+        if not self._read("SELECT 1 FROM pragma_table_info('turns') WHERE name = 'allowed'"):
+            with self._transaction() as connection:
+                connection.execute("ALTER TABLE turns ADD COLUMN allowed BLOB")
 
     def _read(self, query: str, *values: object) -> list[sqlite3.Row]:
         with _explained(self.folder):

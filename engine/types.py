@@ -6,6 +6,7 @@ slot by name). One player may sit in every role of an episode: that is self-play
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypedDict
@@ -66,9 +67,25 @@ class Sampling:
     """Longest time from asking to answer; None for no limit."""
 
     @property
-    def truncates(self) -> bool:
-        """Whether some tokens are ruled out, so that recorded values are of a truncated distribution."""
-        return self.top_p < 1.0 or self.top_k > 0 or self.min_p > 0.0
+    def distortions(self) -> tuple[str, ...]:
+        """The settings that make the distribution sampled from another than the learner computes.
+
+        Temperature and `choices` aren't among them: the learner applies these too.
+        """
+        neutral = Sampling()
+        shaping = ("top_p", "top_k", "min_p", "repetition_penalty", "logit_bias")
+        return tuple(name for name in shaping if getattr(self, name) != getattr(neutral, name))
+
+
+def settled(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of a `Sampling` or `Role` as these keep them: lists and tables as tuples."""
+    return {name: _fixed(value) for name, value in settings.items()}
+
+
+def _fixed(value: Any) -> Any:
+    if isinstance(value, dict):
+        return tuple(value.items())
+    return tuple(map(_fixed, value)) if isinstance(value, list) else value
 
 
 @dataclass(slots=True)

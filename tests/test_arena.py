@@ -19,7 +19,7 @@ from engine import (
     SingleTurnEpisode,
 )
 from engine.events import EpisodeFinished, EpisodeStarted, TokensSampled, TurnFinished, TurnStarted
-from engine.types import EngineError
+from engine.types import EngineError, Sampling
 
 
 class WavesClient:
@@ -35,6 +35,9 @@ class WavesClient:
         future = asyncio.get_running_loop().create_future()
         self._asked.append((messages, player, key, on_tokens, on_done, future))
         return future
+
+    def forget(self):
+        pass
 
     def flush(self):
         if self._asked:
@@ -303,3 +306,87 @@ async def test_an_oracle_is_the_base_model_and_leaves_no_turn():
     result = await arena.run_episode("consults")
     assert players == [BASE]
     assert result.rollout.turns == []
+
+
+class Recording(WavesClient):
+    """Remembers how it was asked to sample."""
+
+    def __init__(self):
+        super().__init__()
+        self.samplings: list[Sampling] = []
+        self.scored: list[Sampling] = []
+
+    def submit(self, messages, sampling, player, key, **callbacks):
+        self.samplings.append(sampling)
+        return super().submit(messages, sampling, player, key, **callbacks)
+
+    async def score(self, messages, replies, sampling, player):
+        self.scored.append(sampling)
+        return [0.0] * len(replies)
+
+
+class Asks(Episode):
+    """Asks once, with the keywords it is given."""
+
+    def __init__(self, **keywords):
+        super().__init__()
+        self.keywords = keywords
+
+    async def rollout(self, arena, artifact, state):
+        await self.call_model("A", "?", arena, **self.keywords)
+        return state
+
+
+async def sampling_of(role: Role, **keywords) -> Sampling:
+    client = Recording()
+    arena = Arena(client)
+    arena.add_role(role)
+    arena.add_episode("asks", Asks(**keywords))
+    result = await arena.run_episode("asks")
+    if result.rollout.error:
+        raise ValueError(result.rollout.error)
+    return client.samplings[0]
+
+
+async def test_legal_answers_limit_the_replies_of_a_constrained_role_alone():
+    legal = ["[1]", "[2]"]
+    assert (await sampling_of(Role("A"), legal=legal)).choices == ()
+    assert (await sampling_of(Role("A", constrained=True), legal=legal)).choices == ("[1]", "[2]")
+    assert (await sampling_of(Role("A", constrained=True))).choices == ()
+
+
+async def test_choices_limit_the_reply_of_any_role():
+    assert (await sampling_of(Role("A"), choices=["yes", "no"])).choices == ("yes", "no")
+    both = await sampling_of(Role("A", constrained=True), legal=["a"], choices=["yes"])
+    assert both.choices == ("yes",)
+
+
+@pytest.mark.parametrize("choices", [[], (), "yes", None])
+async def test_choices_without_a_text_are_refused_and_not_taken_for_none(choices):
+    with pytest.raises(ValueError, match="choices wants at least one text in a list"):
+        await sampling_of(Role("A"), choices=choices)
+
+
+async def test_what_an_episode_overrides_is_kept_as_a_sampling_keeps_it():
+    role = Role("A", stop=("x",), seconds=3.0, repetition_penalty=1.2)
+    found = await sampling_of(role, stop=["END"], logit_bias={"yes": 2.0}, temperature=0.5)
+    assert found == Sampling(
+        temperature=0.5, stop=("END",), logit_bias=(("yes", 2.0),), seconds=3.0, repetition_penalty=1.2
+    )
+
+
+async def test_a_constrained_role_is_scored_among_the_replies():
+    client = Recording()
+    arena = Arena(client)
+    arena.add_role(Role("A", constrained=True))
+    arena.add_role(Role("B"))
+    await arena.score("?", ["[1]", "[2]"], "A")
+    await arena.score("?", ["[1]", "[2]"], "B")
+    assert [sampling.choices for sampling in client.scored] == [("[1]", "[2]"), ()]
+
+
+async def test_records_hold_what_was_allowed():
+    arena = arena_of(WavesClient(), ask=Ask())
+    results = await arena.generate_rollouts([EpisodeRequest("ask", "x")])
+    results[0].rollout.turns[0].completion.allowed = [[1, 5], [2]]
+    assert [record.allowed for record in arena.records(results)] == [[[1, 5], [2]]]

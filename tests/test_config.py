@@ -61,10 +61,20 @@ def test_a_quoted_number_is_a_wrong_type():
         ("credit", "normalise", 1, "true or false"),
         ("lora", "layers", [1], "a list of texts"),
         ("eval", "metric", 3, "text"),
+        ("roles", "First", {"logit_bias": 2.0}, "a table of numbers"),
+        ("roles", "First", {"logit_bias": {"yes": "much"}}, "a table of numbers"),
+        ("roles", "First", {"logit_bias": {"a.b": None}}, "a table of numbers"),
+        ("roles", "First", {"stop": "\n"}, "a list of texts"),
+        ("roles", "First", {"seconds": 0.0}, "a number above 0"),
+        ("roles", "First", {"repetition_penalty": 0.5}, "a number from 1 to 10"),
+        ("roles", "First", {"constrained": "yes"}, "true or false"),
     ],
 )
 def test_a_wrong_value_says_what_would_be_right(section, name, value, wants):
-    assert f"my.toml: {section}.{name}: wants {wants}, not " in refusal({**NIM, section: {name: value}})
+    found = refusal({**NIM, section: {name: value}})
+    if section == "roles":
+        name = f"{name}.{next(iter(value))}"
+    assert f"my.toml: {section}.{name}: wants {wants}, not " in found
 
 
 def test_a_value_where_a_section_belongs_is_explained():
@@ -162,6 +172,10 @@ def test_an_empty_text_leaves_an_optional_key_to_its_default():
         ("learning_rate=1", "--set: learning_rate: no such key; did you mean train.learning_rate?"),
         ("run.steps=1.5", "--set: run.steps: wants a whole number of at least 1, not 1.5"),
         ("run.steps=", "--set: run.steps: wants a whole number of at least 1, not ''"),
+        ("roles.First.logit_bias=yes", "--set: roles.First.logit_bias: wants a table of numbers, not 'yes'"),
+        ("roles.First.logit_bias={yes='a'}", "--set: roles.First.logit_bias: wants a table of numbers, not 'a'"),
+        ("roles.First.logit_bias.yes=1", "--set: roles.First.logit_bias.yes: no such key"),
+        ("roles.First.stop=3", "--set: roles.First.stop: wants a list of texts, not 3"),
         ("run=1", "--set: run: is a section; its keys are run.steps, run.seed"),
         ("roles.First=1", "--set: roles.First: is a section"),
         ("roles..prompt=x", "--set: roles..prompt: no such key"),
@@ -189,6 +203,14 @@ def test_a_wrong_override_is_explained(assignment, message):
         ("eval.metric=", ""),
         ("roles.First.prompt=a\nb", "a\nb"),
         ("roles.First.temperature=", ""),
+        ("roles.First.logit_bias={yes=2.0, ' a.b'=-1}", '{ "yes" = 2.0, " a.b" = -1.0 }'),
+        ("roles.First.logit_bias={}", "{}"),
+        ("roles.First.logit_bias=", ""),
+        ('roles.First.stop=["\\n", "a, b"]', '["\\n", "a, b"]'),
+        ("roles.First.stop=END, STOP", '["END", "STOP"]'),
+        ("roles.First.stop=[]", "[]"),
+        ("roles.First.seconds=2.5", "2.5"),
+        ("roles.First.constrained=true", "true"),
         ("task.options.notation=words", '"words"'),
     ],
 )
@@ -197,6 +219,17 @@ def test_a_value_as_text_is_read_back_the_same(assignment, text):
     config = override(parse(NIM, ""), [assignment])
     assert value_text(config, name) == text
     assert set_value(config, name, text) == config
+
+
+def test_a_table_with_quotes_and_line_breaks_is_read_back_the_same():
+    config = parse({**NIM, "roles": {"First": {"logit_bias": {'"\n': 1e-3, "": -2.0}, "stop": ["\r\n", "'"]}}}, "")
+    for name in ("roles.First.logit_bias", "roles.First.stop"):
+        text = value_text(config, name)
+        assert "\n" not in text
+        assert set_value(parse(NIM, ""), name, text).roles["First"].model_dump(exclude_none=True) == {
+            name.rpartition(".")[2]: getattr(config.roles["First"], name.rpartition(".")[2])
+        }
+    assert parse(tomllib.loads(dump(config)), "") == _resolved(config)
 
 
 def test_a_key_that_was_never_set_has_an_empty_text():

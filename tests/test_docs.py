@@ -12,7 +12,7 @@ from pathlib import Path
 import presets
 from engine import Arena, GameTask, GRPOCredit
 from engine.config import parse
-from engine.inference.clients import ScriptedClient
+from engine.inference.scripted import ScriptedClient
 from engine.task import load_task
 from tests.scripted_run import ScriptedRun
 from tui.actions import ACTIONS, key_name

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from engine import Arena, EpisodeRequest, read_move
@@ -148,3 +150,21 @@ async def test_a_steps_metrics_are_plain_sums_over_its_turns():
     assert metrics["training_rate"] == 3 * turns / 2.0
     assert metrics["reward/First"] == -metrics["reward/Second"] == metrics["reward/First/outcome"]
     assert metrics["seat_bias"] == 2 * abs(metrics["reward/First"])
+
+
+async def test_a_constrained_role_can_answer_with_the_legal_moves_alone():
+    asked: list[tuple[str, tuple[str, ...]]] = []
+
+    class Noting(WavesClient):
+        def submit(self, messages, sampling, player, key, **callbacks):
+            asked.append((messages[-1]["content"], sampling.choices))
+            return super().submit(messages, sampling, player, key, **callbacks)
+
+    arena = Arena(Noting(lambda messages, player: "[1]"))
+    load_task("nim", {}).setup(arena)
+    arena.add_role(replace(arena.roles["First"], constrained=True))
+    await arena.run_episode("nim")
+    assert len(asked) > 3
+    assert all(choices == () for _, choices in asked[1::2])
+    for sticks, choices in asked[::2]:
+        assert choices == ("[1]", "[2]", "[3]")[: int(sticks)]

@@ -461,3 +461,58 @@ def test_run_names_are_folders_of_their_own(tmp_path):
         Run.create(small(), tmp_path, "../elsewhere")
     with pytest.raises(RunError, match="no run at"):
         Run.open(tmp_path / "nim-3")
+
+
+async def test_constrained_roles_play_legal_moves_alone_and_the_learner_agrees(tmp_path):
+    hot = {"constrained": True, "temperature": 5.0, "max_tokens": 1}  # a move takes more tokens than that
+    run = Run.create(small(roles__First=hot, roles__Second=hot, run__steps=2, train__kl=0.1), tmp_path)
+    await run.start()
+    assert run.state is RunState.FINISHED, run.reason
+    store = Store.open(run.folder)
+    for step in store.steps():
+        assert step.metrics["illegal_rate"] == step.metrics["truncated_rate"] == 0.0
+        assert step.metrics["mismatch_max"] < 1e-4
+        assert step.metrics["updates"] == 1.0
+    assert [evaluation.metrics["illegal"] for evaluation in store.evaluations()] == [0.0, 0.0]
+    assert store.notices() == []
+    turns = [turn for episode in store.episodes(step=1) for turn in store.turns(episode.rollout.id)]
+    assert {turn.completion.text for turn in turns} == {"[1]", "[2]", "[3]"}
+    for turn in turns:
+        allowed = turn.completion.allowed
+        assert len(allowed) == len(turn.completion.tokens)
+        assert all(token in ids for token, ids in zip(turn.completion.tokens, allowed, strict=True))
+        assert max(map(len, allowed)) == min(3, int(turn.messages[-1]["content"]))
+    store.close()
+
+
+async def test_sampling_that_biases_what_is_learnt_is_warned_of_once_a_role(tmp_path):
+    run = Run.create(small(roles__First={"top_p": 0.9, "min_p": 0.1}, run__steps=1), tmp_path)
+    await run.start()
+    assert run.state is RunState.FINISHED, run.reason
+    store = Store.open(run.folder)
+    [(step, notice)] = store.notices()
+    store.close()
+    assert (step, notice.severity) == (0, "warning")
+    assert notice.text.startswith("role First samples with top_p=0.9, min_p=0.1: the learner computes the plain")
+
+
+async def test_settings_of_sampling_change_mid_run_and_outlive_it(tmp_path):
+    run = Run.create(small(), tmp_path, "edits")
+    edits = {"logit_bias": '{ "1" = 2.0 }', "stop": '["]", "\\n"]', "seconds": "2.5", "constrained": "true"}
+    for key, value in edits.items():
+        await run.set(f"roles.First.{key}", value)
+    for seen in (run, None):
+        if seen is None:
+            await run.stop()
+            seen = Run.open(tmp_path / "edits")
+        role = seen.roles["First"]
+        assert role.logit_bias == (("1", 2.0),)
+        assert (role.stop, role.seconds, role.constrained) == (("]", "\n"), 2.5, True)
+        assert role.sampling.stop == role.stop
+
+
+async def test_a_bias_of_a_text_that_isnt_one_token_is_refused_before_anything_is_played(tmp_path):
+    run = Run.create(small(roles__First={"logit_bias": {"1": 1.0, "yes": 2.0}}), tmp_path)
+    await run.start()
+    assert run.state is RunState.FAILED
+    assert run.reason.startswith("roles.First.logit_bias: 'yes' is 3 tokens")

@@ -21,7 +21,7 @@ from engine import (
     simple_training_loop,
 )
 from engine import Role as Actor
-from engine.inference.clients import ScriptedClient
+from engine.inference.scripted import ScriptedClient
 
 # What the programs leave to the reader
 

@@ -61,7 +61,10 @@ def test_a_turn_comes_back_as_it_was(store):
         versions=[3, 3, 4],
         stop_reason=StopReason.LENGTH,
         player="rival",
-        sampling=Sampling(0.7, 12, 0.9, 40, 0.05),
+        sampling=Sampling(
+            0.7, 12, 0.9, 40, 0.05, 1.2, (("yes", 2.0), ("\udfff", -1e-9)), ("\n", "END"), ("[1]", "[2]"), 2.5
+        ),
+        allowed=[[0], [5, 2**31 - 1], []],
     )
     turn.completion.logprobs[0] = float(np.float32(-1e-9))
     turn.trainable, turn.illegal = False, True
@@ -70,6 +73,31 @@ def test_a_turn_comes_back_as_it_was(store):
     result.rollout.turns = [turn, a_turn(1, tokens=[], logprobs=[], versions=[], text="")]
     store.record_step(1, 1, 0.5, {}, [result])
     assert store.turns("0") == result.rollout.turns
+
+
+def test_a_turn_without_constraints_stores_nothing_of_them(store):
+    store.record_step(1, 1, 0.5, {}, [a_result()])
+    with sqlite3.connect(store.folder / FILE) as plain:
+        assert plain.execute("SELECT allowed FROM turns").fetchall() == [(None,)]
+    assert store.turns("0") == a_result().rollout.turns
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_a_run_of_before_replies_could_be_constrained_is_read_and_goes_on(tmp_path: Path, read_only: bool):
+    with Store.create(tmp_path / "run") as old:
+        old.record_step(1, 1, 0.5, {}, [a_result("0")])
+    with sqlite3.connect(tmp_path / "run" / FILE) as plain:
+        plain.execute("ALTER TABLE turns DROP COLUMN allowed")
+        plain.execute("UPDATE turns SET sampling = '[0.7, 12, 0.9, 40, 0.05]'")
+    with Store.open(tmp_path / "run", read_only=read_only) as store:
+        [turn] = store.turns("0")
+        assert turn.completion.sampling == Sampling(0.7, 12, top_p=0.9, top_k=40, min_p=0.05)
+        assert turn.completion.allowed == []
+        if not read_only:
+            later = a_result("1")
+            later.rollout.turns = [a_turn(allowed=[[1, 4], [2]])]
+            store.record_step(2, 2, 0.5, {}, [later])
+            assert store.turns("1") == later.rollout.turns
 
 
 def test_versions_of_one_policy_come_back_one_a_token(store):

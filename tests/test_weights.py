@@ -30,8 +30,13 @@ def test_files_say_more_than_a_name(tmp_path: Path, monkeypatch):
     assert weights("org/big-70B") == weights(str(folder)) == 1000
 
 
+def test_a_gguf_file_weighs_what_it_takes_on_disk(tmp_path: Path):
+    (tmp_path / "small-1B.gguf").write_bytes(b"x" * 1000)
+    assert weights(str(tmp_path / "small-1B.gguf")) == 1000
+
+
 def test_the_embedded_model_fits_everywhere():
-    assert verdict("pocket", memory=1e9).endswith("MB · fits")
+    assert verdict("pocket", memory=1e9).endswith("kB · fits")
 
 
 @pytest.mark.parametrize(("memory", "word"), [(8e9, "fits"), (1.4e9, "tight"), (1e9, "too big")])

@@ -30,6 +30,8 @@ def tiny_model(
 ) -> Path:
     """Write a random Llama into `folder` and return it. Further keywords go into its config.json.
 
+    `model_type` and what it asks for make a model of another kind.
+
     Raises:
         ValueError: if `vocab` has no room for 256 bytes, three specials and three role names.
     """
@@ -93,8 +95,8 @@ def write_weights(folder: Path, config: dict, seed: int) -> None:
     rng = np.random.default_rng(seed)
     weights = {}
     for name, array in tree_flatten(model.parameters()):
-        if array.ndim == 2:
-            spread = 0.5 if "embed" in name or "lm_head" in name else array.shape[1] ** -0.5
+        if array.ndim > 1:
+            spread = 0.5 if "embed" in name or "lm_head" in name else array.shape[-1] ** -0.5
             array = mx.array(rng.normal(0.0, spread, array.shape).astype(np.float32))
         weights[name] = array
     mx.save_safetensors(str(folder / "model.safetensors"), weights, metadata={"format": "mlx"})

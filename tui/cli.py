@@ -98,6 +98,24 @@ def list_runs(args: argparse.Namespace) -> int:
     return 0
 
 
+def list_models(args: argparse.Namespace) -> int:
+    from tui import models
+
+    return models.list_all(args.json)
+
+
+def show_model(args: argparse.Namespace) -> int:
+    from tui import models
+
+    return models.show(args.source, args.json)
+
+
+def fetch_model(args: argparse.Namespace) -> int:
+    from tui import models
+
+    return models.fetch(args.id)
+
+
 def doctor(args: argparse.Namespace) -> int:
     from tui import doctor as checks
 
@@ -162,7 +180,7 @@ def _configured(preset: str, args: argparse.Namespace) -> Config:
         text = getattr(args, flag)
         if text is not None:
             config = configuration.set_value(config, key, text, f"--{flag}")
-    return config
+    return configuration.anchored(config, Path.cwd())
 
 
 def _find_run(name: str, runs_dir: Path) -> Path:
@@ -298,8 +316,27 @@ def _parser() -> argparse.ArgumentParser:
     again.add_argument("--steps", metavar="N", help="go on until this many steps in all")
     add("presets", list_presets, "List the presets.")
     add("runs", list_runs, "List the runs, the latest first.")
+    _add_models(add("models", list_models, "List the models at hand and what they need."))
     add("doctor", doctor, "Check what a run needs of this machine.")
     return parser
+
+
+def _add_models(listing: argparse.ArgumentParser) -> None:
+    """`models`, `models show SOURCE`, `models fetch ID`."""
+    unless_told = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    unless_told.add_argument(
+        "--json", action="store_true", default=argparse.SUPPRESS, help="one JSON object on stdout, sizes in bytes"
+    )
+    listing.add_argument("--json", action="store_true", help="one JSON object on stdout, sizes in bytes")
+    actions = listing.add_subparsers(title="more", metavar="")
+    text = "Tell what a model's files say, without loading it."
+    showing = actions.add_parser("show", help=text, description=text, parents=[unless_told], allow_abbrev=False)
+    showing.set_defaults(command=show_model)
+    showing.add_argument("source", metavar="SOURCE", help="'pocket', a folder, a .gguf file, or a hub id")
+    text = "Download a model from the hub into its cache."
+    fetching = actions.add_parser("fetch", help=text, description=text, allow_abbrev=False)
+    fetching.set_defaults(command=fetch_model)
+    fetching.add_argument("id", metavar="ID", help="such as mlx-community/Qwen2.5-1.5B-Instruct-4bit")
 
 
 def _rate(text: str) -> int:

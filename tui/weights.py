@@ -28,6 +28,9 @@ def verdict(source: str, memory: float | None = None) -> str:
 
 def weights(source: str) -> float | None:
     """Bytes of a model's weights, or None if neither its files nor its name tell."""
+    file = Path(source).expanduser()
+    if file.suffix == ".gguf" and file.is_file():
+        return float(file.stat().st_size)
     for folder in _folders(source):
         size = sum(file.stat().st_size for file in folder.glob("model*.safetensors"))
         if size:

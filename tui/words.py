@@ -32,8 +32,11 @@ def count(value: float) -> str:
 
 
 def memory(size: float) -> str:
-    """Bytes as `812 MB`, `1.2 GB`."""
-    return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.0f} MB"
+    """Bytes as `4 kB`, `812 MB`, `1.2 GB`."""
+    for unit, step, decimals in (("GB", 1e9, 1), ("MB", 1e6, 0)):
+        if size >= step:
+            return f"{size / step:.{decimals}f} {unit}"
+    return f"{size / 1e3:.0f} kB"
 
 
 def elapsed(seconds: float) -> str:

@@ -1,15 +1,17 @@
 """Players as LoRA slots: many adapters over one frozen model, a different one in each row of a batch.
 
 LoRA (arXiv 2106.09685) adds scale · (x A) B to a linear layer. Slot 0 is the bare base. Which adapter
-a forward pass uses is said around it, by `rows` (the sampler) or `learning` (the learner); outside both
-it is the base.
+a forward pass uses is said around it, by `rows` or `speaking` (the sampler) or `learning` (the learner);
+outside these it is the base.
 """
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
@@ -17,32 +19,47 @@ import mlx.nn as nn
 from mlx.utils import tree_unflatten
 
 from engine.config import LoRAConfig
+from engine.inference import experts
+from engine.inference.experts import SlotExperts
 from engine.inference.linears import Active, Parameters, SlotLinear, dimensions
 from engine.inference.models import LanguageModel
+from engine.inference.slots import Slots
 from engine.types import BASE
 
 
 class Adapters:
-    """The slots of one language model. Making one replaces the linear layers of `lm.model.layers`.
+    """The players of one language model. Making one replaces the linear layers of `lm.model.layers`.
+
+    Of players whose adapters together take more than `memory` bytes some are on disk; whoever lets players speak
+    says so by `use`. Adapters are sampled with in `dtype`, and learnt in float32.
 
     Raises:
         ValueError: if `lora.layers` names a layer the model hasn't, or the model has adapters already.
     """
 
-    def __init__(self, lm: LanguageModel, lora: LoRAConfig) -> None:
+    def __init__(
+        self, lm: LanguageModel, lora: LoRAConfig, *, memory: int | None = None, dtype: mx.Dtype = mx.float32
+    ) -> None:
         self.lora = lora
-        self.changes = 0
-        """Goes up whenever a slot or a version changes, so that others can tell that what they remember is old."""
         self._active = Active()
         self._depth = len(lm.model.layers)
         self._shapes: dict[str, tuple[int, ...]] = {}
         self._keys: set[str] = set()
         self._install(lm)
-        self._players: list[str | None] = [BASE]
-        self._versions = [0]
-        zeros = {name: mx.zeros(shape) for name, shape in self._shapes.items()}
-        self._slots: list[Parameters] = [zeros]
-        self._stacked: Parameters | None = None
+        self._slots = Slots(self._shapes, dtype, memory)
+        self._versions = {BASE: 0}
+        self._serials = {BASE: 0}
+        self._published = 0
+
+    @property
+    def changes(self) -> int:
+        """Goes up whenever a slot or a version changes, so that others can tell that what they remember is old."""
+        return self._slots.changes
+
+    @property
+    def bytes(self) -> int:
+        """What one player's adapter takes in memory."""
+        return self._slots.bytes
 
     def initial(self, seed: int) -> Parameters:
         """A fresh adapter that changes nothing yet: A uniform within ±1/√in, B zero."""
@@ -51,7 +68,7 @@ class Adapters:
         for name, shape in self._shapes.items():
             if name.endswith("lora_a"):
                 key, own = mx.random.split(key)
-                bound = 1 / math.sqrt(shape[0])
+                bound = 1 / math.sqrt(shape[0] if len(shape) == 2 else shape[-1])
                 parameters[name] = mx.random.uniform(-bound, bound, shape, key=own)
             else:
                 parameters[name] = mx.zeros(shape)
@@ -61,23 +78,23 @@ class Adapters:
     def publish(self, player: str, parameters: Parameters, version: int) -> None:
         """Copy an adapter into the player's slot. Rows sampled from now on use it and carry `version`.
 
+        A new player for whom there is no memory, as all others there are in use, goes to disk until it is used.
+
         Raises:
-            ValueError: if the player is the base, or a name or shape isn't this model's: nothing is changed then.
+            ValueError: if the player is the base, a name or shape isn't this model's, or a number isn't finite:
+                nothing is changed then. OSError: if an adapter can't be moved to disk.
         """
         if player == BASE:
             raise ValueError(f"player {BASE!r} is the model without an adapter and can't be published to")
         self._check(parameters)
-        copied = {
-            name: array.astype(mx.float32) * (self.lora.scale if name.endswith("lora_b") else 1.0)
-            for name, array in parameters.items()
-        }
-        mx.eval(copied)
-        if player not in self._players:
-            self._make_room()
-            self._players[self._players.index(None)] = player
-        slot = self._players.index(player)
-        self._slots[slot], self._versions[slot] = copied, version
-        self._changed()
+        packed = self._slots.pack(parameters, self.lora.scale)
+        broken = self._slots.broken(packed)
+        if broken:
+            more = f" and {len(broken) - 1} more" if len(broken) > 1 else ""
+            raise ValueError(f"player {player!r} can't get weights that aren't finite: those of {broken[0]}{more}")
+        self._slots.put(player, packed)
+        self._published += 1
+        self._versions[player], self._serials[player] = version, self._published
 
     def drop(self, player: str) -> None:
         """Forget a player. Its rows in flight fail at their next token.
@@ -87,40 +104,75 @@ class Adapters:
         """
         if player == BASE:
             raise ValueError(f"player {BASE!r} is the model itself and can't be dropped")
-        slot = self.slot(player)
-        self._players[slot], self._versions[slot], self._slots[slot] = None, 0, self._slots[0]
-        self._changed()
+        self._check_player(player)
+        self._slots.drop(player)
+        del self._versions[player], self._serials[player]
+
+    def use(self, players: Collection[str]) -> None:
+        """These speak from now on: bring them into memory, and keep them there until the next call.
+
+        If they don't fit, the bound is exceeded until fewer speak. The slots of all may change.
+
+        Raises:
+            KeyError: if there is no such player. OSError: if another's adapter can't be moved to disk.
+        """
+        for player in players:
+            self._check_player(player)
+        self._slots.use(players)
 
     def slot(self, player: str) -> int:
         """The player's slot; 0 for the base.
 
         Raises:
-            KeyError: if there is no such player, naming those there are.
+            KeyError: if there is no such player, naming those there are. LookupError: if it is on disk.
         """
-        if player not in self._players:
-            raise KeyError(f"no player {player!r}: there are {', '.join(self.players)}")
-        return self._players.index(player)
+        self._check_player(player)
+        return self._slots.slot(player)
 
     def version(self, player: str) -> int:
-        """The version last published for a player; 0 for the base. Raises KeyError as `slot` does."""
-        return self._versions[self.slot(player)]
+        """The version last published for a player, on disk or not; 0 for the base. KeyError as `slot`."""
+        self._check_player(player)
+        return self._versions[player]
+
+    def serial(self, player: str) -> int:
+        """The number of the `publish` that brought the player's weights; 0 for the base. KeyError as `slot`.
+
+        Slots and versions come again with other weights, this never: a key for what was computed with them.
+        """
+        self._check_player(player)
+        return self._serials[player]
 
     @property
     def players(self) -> list[str]:
-        """Who can be played, the base first."""
-        return [player for player in self._players if player is not None]
+        """Who can be played, on disk or not, the base first."""
+        return list(self._versions)
 
     @contextmanager
     def rows(self, slots: Sequence[int]) -> Iterator[None]:
         """Forward passes within use these slots, one a row of the batch."""
         different = set(slots)
         if len(different) > 1:
-            with self._using(self._stack(), mx.array(list(slots), dtype=mx.uint32)):
+            with self._using(self._slots.stacked(), mx.array(list(slots), dtype=mx.uint32)):
                 yield
         else:
             slot = different.pop() if different else 0
-            with self._using(self._slots[slot] if slot else None, None):
+            with self._using(self._slots.of_slot(slot) if slot else None, None):
                 yield
+
+    @contextmanager
+    def speaking(self, player: str) -> Iterator[None]:
+        """Forward passes within use this player for every row, from disk if it lies there. No slot changes.
+
+        Raises:
+            KeyError: if there is no such player.
+        """
+        self._check_player(player)
+        with self._using(None if player == BASE else self._slots.of_player(player), None):
+            yield
+
+    def stacked(self) -> Parameters:
+        """All slots, [slots, in, r] and [slots, r, out] by name. Good until `changes` changes."""
+        return self._slots.stacked()
 
     @contextmanager
     def learning(self, parameters: Parameters) -> Iterator[None]:
@@ -143,6 +195,35 @@ class Adapters:
             },
         }
 
+    def load(self, folder: Path) -> Parameters:
+        """Read an adapter in mlx-lm's format: adapters.safetensors and adapter_config.json. It is ready to publish.
+
+        Raises:
+            ValueError: if there is none, or it isn't one of this model with this rank, scale and layers.
+        """
+        try:
+            config = json.loads((folder / "adapter_config.json").read_bytes())
+            lora, kind = config.get("lora_parameters", {}), config.get("fine_tune_type", "lora")
+            found = {"fine_tune_type": kind, "rank": lora.get("rank"), "scale": lora.get("scale")}
+            parameters = mx.load(str(folder / "adapters.safetensors"))
+        except (OSError, RuntimeError, ValueError, AttributeError) as error:  # MLX can't read: RuntimeError
+            raise ValueError(f"{folder}: no adapter in mlx-lm's format can be read there: {error}") from error
+        assert isinstance(parameters, dict)
+        wanted = {"fine_tune_type": "lora", "rank": self.lora.rank, "scale": self.lora.scale}
+        for key, value in wanted.items():
+            if found[key] != value:
+                raise ValueError(f"{folder / 'adapter_config.json'}: {key} is {found[key]!r}; here it is {value!r}")
+        try:
+            self._check(parameters)
+        except ValueError as error:
+            raise ValueError(f"{folder}: {error}") from error
+        mx.eval(parameters)
+        return parameters
+
+    def close(self) -> None:
+        """Delete what is on disk; the players there are lost. On any thread, once no other uses this."""
+        self._slots.close()
+
     @contextmanager
     def _using(self, parameters: Parameters | None, slots: mx.array | None) -> Iterator[None]:
         active = self._active
@@ -155,34 +236,51 @@ class Adapters:
 
     def _install(self, lm: LanguageModel) -> None:
         modules = lm.model.named_modules()
-        if any(isinstance(module, SlotLinear) for _, module in modules):
+        if any(isinstance(module, (SlotLinear, SlotExperts)) for _, module in modules):
             raise ValueError(f"{lm.source} has adapters already; use those, or load the model again")
-        names = [name for name, _ in modules]
-        prefix = next(name for name in names if name.endswith("layers.0")).removesuffix("0")
+        self._check_layers(lm)
+        prefix = next(name for name, _ in modules if name.endswith("layers.0")).removesuffix("0")
         for index, layer in enumerate(lm.model.layers):
-            wrapped = []
-            for key, linear in layer.named_modules():
-                if not isinstance(linear, (nn.Linear, nn.QuantizedLinear)) or not self._wanted(key):
-                    continue
-                name = f"{prefix}{index}.{key}"
-                outputs, inputs = dimensions(linear)
-                self._shapes[f"{name}.lora_a"] = (inputs, self.lora.rank)
-                self._shapes[f"{name}.lora_b"] = (self.lora.rank, outputs)
-                self._keys.add(key)
-                wrapped.append((key, SlotLinear(linear, name, self._active)))
-            layer.update_modules(tree_unflatten(wrapped))
-        self._check_wanted(lm)
+            self._wrap(layer, f"{prefix}{index}")
 
-    def _wanted(self, key: str) -> bool:
-        layers = self.lora.layers
-        return not layers or key in layers or key.rpartition(".")[2] in layers
+    def _wrap(self, layer: nn.Module, name: str) -> None:
+        """Put slot-aware modules in the place of those to adapt."""
+        rank, routers = self.lora.rank, experts.routers(layer)
+        wrapped: list[tuple[str, nn.Module]] = []
+        for path, module in layer.named_modules():
+            if isinstance(module, (nn.Linear, nn.QuantizedLinear)):
+                if self._named(path) or not (self.lora.layers or path in routers):
+                    outputs, inputs = dimensions(module)
+                    self._add(name, path, (inputs, rank), (rank, outputs))
+                    wrapped.append((path, SlotLinear(module, f"{name}.{path}", self._active)))
+            elif isinstance(module, experts.EXPERTS):
+                adapted = False
+                for key, linear in experts.linears(module).items():
+                    if self._named(f"{path}.{key}") or not self.lora.layers:
+                        count, outputs, inputs = linear.num_experts, linear.output_dims, linear.input_dims
+                        self._add(name, f"{path}.{key}", (count, rank, inputs), (count, outputs, rank))
+                        adapted = True
+                if adapted:
+                    wrapped.append((path, SlotExperts(module, f"{name}.{path}", self._active)))
+        layer.update_modules(tree_unflatten(wrapped))
 
-    def _check_wanted(self, lm: LanguageModel) -> None:
-        found = self._keys | {key.rpartition(".")[2] for key in self._keys}
-        unknown = [layer for layer in self.lora.layers if layer not in found]
-        if unknown or not self._keys:
-            there = {key for key, module in lm.model.layers[0].named_modules() if hasattr(module, "weight")}
+    def _add(self, layer: str, path: str, a: tuple[int, ...], b: tuple[int, ...]) -> None:
+        self._shapes[f"{layer}.{path}.lora_a"], self._shapes[f"{layer}.{path}.lora_b"] = a, b
+        self._keys.add(path)
+
+    def _named(self, path: str) -> bool:
+        return path in self.lora.layers or path.rpartition(".")[2] in self.lora.layers
+
+    def _check_layers(self, lm: LanguageModel) -> None:
+        there = {path for layer in lm.model.layers for path in _linear_paths(layer)}
+        names = there | {path.rpartition(".")[2] for path in there}
+        unknown = [name for name in self.lora.layers if name not in names]
+        if unknown or not there:
             raise ValueError(f"lora.layers: {lm.source} has no linear layer {unknown}; it has {sorted(there)}")
+
+    def _check_player(self, player: str) -> None:
+        if player not in self._versions:
+            raise KeyError(f"no player {player!r}: there are {', '.join(self.players)}")
 
     def _check(self, parameters: Parameters) -> None:
         missing, strange = self._shapes.keys() - parameters.keys(), parameters.keys() - self._shapes.keys()
@@ -195,19 +293,13 @@ class Adapters:
             if parameters[name].shape != shape:
                 raise ValueError(f"{name} has shape {parameters[name].shape}; this model and rank need {shape}")
 
-    def _make_room(self) -> None:
-        if None not in self._players:
-            self._players.append(None)
-            self._versions.append(0)
-            self._slots.append(self._slots[0])
 
-    def _stack(self) -> Parameters:
-        """All slots, [slots, in, r] and [slots, r, out], stacked when a mixed batch first asks for them."""
-        if self._stacked is None:
-            self._stacked = {name: mx.stack([slot[name] for slot in self._slots]) for name in self._shapes}
-            mx.eval(self._stacked)
-        return self._stacked
-
-    def _changed(self) -> None:
-        self._stacked = None
-        self.changes += 1
+def _linear_paths(layer: nn.Module) -> list[str]:
+    """Of what can be adapted in a layer of the model."""
+    paths = []
+    for path, module in layer.named_modules():
+        if isinstance(module, (nn.Linear, nn.QuantizedLinear)):
+            paths.append(path)
+        elif isinstance(module, experts.EXPERTS):
+            paths += [f"{path}.{key}" for key in experts.linears(module)]
+    return paths

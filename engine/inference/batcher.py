@@ -1,112 +1,72 @@
 """Continuous batching: requests join and leave a batch of rows, and every tick gives each row one token.
 
 Runs on the device thread. A row's tokens and log-probabilities don't depend on its neighbours, apart from
-the low bits that the shape of a batch changes.
+the low bits that the shape of a batch changes. What it decides by is in `scheduling` (who is admitted when),
+`prefixes` and `prefix_cache` (what needs no computing); how prompts are computed is in `prefilling`.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import heapq
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import mlx.core as mx
 import numpy as np
 
 from engine.inference.adapters import Adapters
-from engine.inference.constraints import Choices
 from engine.inference.models import LanguageModel
-from engine.inference.prefixes import Group, Prompt, grouped
-from engine.inference.sampling import sample, uniforms
-from engine.types import Sampling, StopReason
-
-PREFILL_CHUNK = 512
-"""Columns of a prompt computed at once, which bounds the attention scores held."""
-
-
-@dataclass(slots=True)
-class Request:
-    """One completion to make."""
-
-    id: int
-    prompt: list[int]
-    sampling: Sampling
-    player: str
-    key: int
-    """uint64: what the random numbers of this completion come from, and nothing else."""
-    stream: bool = False
-    """Whether a tick reports each token, and not only the end."""
-    bias: tuple[tuple[int, float], ...] = ()
-    """What is added to the logits of single tokens."""
-    stop: tuple[bytes, ...] = ()
-    """UTF-8 of the texts that end the reply."""
-    choices: Choices | None = None
-    """The only token sequences allowed."""
-    deadline: float | None = None
-    """`time.monotonic()` after which it ends with what it has."""
+from engine.inference.prefilling import Source, prefill
+from engine.inference.prefix_cache import Hit, PrefixCache, Stats
+from engine.inference.prefixes import Prompt, grouped
+from engine.inference.requests import Finished, Request, Tick
+from engine.inference.rows import Layers, Row, Rows
+from engine.inference.scheduling import CHUNK, Costs, Scheduler
+from engine.inference.tokenizer import Tokenizer
+from engine.types import StopReason
 
 
 @dataclass(slots=True)
-class Finished:
-    """A request that is over."""
-
-    id: int
-    tokens: list[int] = field(default_factory=list)
-    logprobs: list[float] = field(default_factory=list)
-    versions: list[int] = field(default_factory=list)
-    stop_reason: StopReason = StopReason.CANCELLED
-    error: Exception | None = None
-    """Why it failed, where it did: its player was dropped."""
-
-
-@dataclass(slots=True)
-class Tick:
-    """What one tick brought: new tokens of streaming requests as (id, token, log-probability), and ends."""
-
-    tokens: list[tuple[int, int, float]] = field(default_factory=list)
-    finished: list[Finished] = field(default_factory=list)
-
-
-ROW = np.dtype(
-    [
-        ("key", np.uint64),
-        ("temperature", np.float32),
-        ("top_p", np.float32),
-        ("top_k", np.int32),
-        ("min_p", np.float32),
-        ("slot", np.int32),
-        ("version", np.int32),
-        ("last", np.int32),  # the token to feed next
-        ("count", np.int32),  # tokens sampled so far
-        ("max_tokens", np.int32),
-        ("room", np.int32),  # tokens that the context leaves
-    ]
-)
-
-
-@dataclass(slots=True)
-class Row:
-    """What is kept of a row for the record; what is computed with lies in arrays of dtype `ROW`."""
+class Long:
+    """The prompt that is computed chunk by chunk."""
 
     request: Request
-    finished: Finished
+    layers: Layers
+    done: int
+    """Tokens whose keys and values are there."""
+    hit: Hit | None
+    pure: bool = True
+    """Whether all was computed with one version."""
 
 
 class Batcher:
-    """Decodes up to `rows` completions at once, computing at most about `prefill_tokens` of prompts a tick.
+    """Decodes up to `rows` completions at once, computing at most about `prefill_tokens` of short prompts a tick.
 
-    At least one waiting prompt is admitted a tick where a row is free, even if it is longer than that.
+    `prefix_bytes` bounds the memory for what was said before. `tokenizer` is for stop strings only.
     """
 
     def __init__(
-        self, lm: LanguageModel, adapters: Adapters, *, rows: int = 128, prefill_tokens: int = 8192
+        self,
+        lm: LanguageModel,
+        adapters: Adapters,
+        *,
+        rows: int = 128,
+        prefill_tokens: int = 8192,
+        prefix_bytes: int = 0,
+        tokenizer: Tokenizer | None = None,
+        chunk: int = CHUNK,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.sampled = 0
         """Tokens sampled since the beginning."""
-        self._lm, self._adapters = lm, adapters
-        self._limit, self._prefill_tokens = rows, prefill_tokens
+        self._lm, self._adapters, self._tokenizer, self._clock = lm, adapters, tokenizer, clock
+        self._limit = rows
         self._ends = np.zeros(lm.vocab_size, dtype=bool)
         self._ends[[token for token in lm.eos_tokens if token < lm.vocab_size]] = True
+        self._scheduler = Scheduler(prefill_tokens, _costs(lm), chunk)
+        self._prefixes = PrefixCache(prefix_bytes)
+        self._stats = Stats()
         self._open: set[int] = set()
         self.clear()
 
@@ -117,7 +77,13 @@ class Batcher:
     @property
     def waiting(self) -> int:
         """Requests not yet admitted."""
-        return len(self._waiting)
+        return len(self._scheduler)
+
+    @property
+    def stats(self) -> Stats:
+        """What was asked, what had to be computed for it, and what is kept."""
+        self._stats.kept_bytes = self._prefixes.bytes
+        return self._stats
 
     def add(self, request: Request) -> None:
         """Queue a request.
@@ -126,7 +92,7 @@ class Batcher:
             KeyError: if there is no such player. ValueError: if the prompt is empty or holds a token the
                 model doesn't know, or no token may be sampled.
         """
-        self._adapters.slot(request.player)
+        self._adapters.version(request.player)
         if not request.prompt:
             raise ValueError(f"request {request.id}: the prompt is empty; it needs at least one token")
         if not 0 <= min(request.prompt) <= max(request.prompt) < self._lm.vocab_size:
@@ -134,7 +100,11 @@ class Batcher:
         if request.sampling.max_tokens < 1:
             raise ValueError(f"request {request.id}: max_tokens is {request.sampling.max_tokens}, not at least 1")
         self._open.add(request.id)
-        self._waiting.append(request)
+        self._scheduler.add(request)
+        if request.deadline is not None:
+            heapq.heappush(self._deadlines, (request.deadline, request.id))
+        if len(request.prompt) >= self._lm.context:
+            self._leaving[request.id] = StopReason.CONTEXT
 
     def cancel(self, id: int) -> None:
         """Withdraw a request: the next tick reports it as cancelled, with the tokens it has.
@@ -142,212 +112,285 @@ class Batcher:
         What isn't known, or no longer, is ignored.
         """
         if id in self._open:
-            self._cancelled.add(id)
+            self._leaving[id] = StopReason.CANCELLED
+
+    def hold(self, player: str) -> None:
+        """Let none of a player's requests begin until `release`; those in flight and all others go on."""
+        self._scheduler.hold(player)
+
+    def release(self, player: str) -> None:
+        self._scheduler.release(player)
+
+    def speaks(self, player: str) -> bool:
+        """Whether a player has a completion in flight, or a prompt being computed."""
+        long = self._long is not None and self._long.request.player == player
+        return long or any(row.request.player == player for row in self._rows)
+
+    def forget(self) -> None:
+        """Forget what isn't in flight: what follows doesn't depend on what was before, to the last bit."""
+        self._scheduler.forget_credit()
+        self._prefixes.clear()
+        for row in self._rows:
+            row.entry = None
+        if self._long is not None:
+            self._long.hit, self._long.pure = None, False
 
     def clear(self) -> list[int]:
         """Forget every request, and return their ids: makes the batcher usable again after a tick that raised."""
         ids = sorted(self._open)
         self._open.clear()
-        self._cancelled: set[int] = set()
-        self._waiting: deque[Request] = deque()
-        self._rows: list[Row] = []
-        self._state = np.empty(0, dtype=ROW)
-        self._cache: list | None = None
-        self._changes = self._adapters.changes
+        self._scheduler.clear()
+        self._prefixes.clear()
+        self._leaving: dict[int, StopReason] = {}
+        self._deadlines: list[tuple[float, int]] = []
+        self._rows = Rows(self._ends, self._lm.context, self._piece)
+        self._long: Long | None = None
+        self._speaking: set[str] = set()
+        self._moved = True
+        """Whether rows came or went since the adapters were told who speaks."""
+        self._changes = -1
+        self._serials = {player: self._adapters.serial(player) for player in self._adapters.players}
         return ids
 
     def tick(self) -> Tick:
         """Give every row a token: those in flight, and the first one of those admitted now."""
         tick = Tick()
         self._withdraw(tick)
-        self._follow_adapters(tick)
-        arrivals = self._admit(tick)
+        self._follow_weights(tick)
+        arrivals, hits = self._admit()
+        self._seat(arrivals)
         logits = [self._decode()] if self._rows else []
         if arrivals:
-            logits.append(self._prefill(arrivals))
+            logits += self._prefill(arrivals, hits)
+        if self._long is not None:
+            logits += self._advance(self._long)
         if logits:
-            self._sample(logits[0] if len(logits) == 1 else mx.concatenate(logits), tick)
+            done = self._rows.draw(logits[0] if len(logits) == 1 else mx.concatenate(logits), tick)
+            self.sampled += len(done)
+            self._leave(done, tick)
         self._open.difference_update(finished.id for finished in tick.finished)
         return tick
 
-    def _withdraw(self, tick: Tick) -> None:
-        if not self._cancelled:
-            return
-        withdrawn = [request for request in self._waiting if request.id in self._cancelled]
-        if withdrawn:
-            tick.finished += [Finished(request.id) for request in withdrawn]
-            self._waiting = deque(request for request in self._waiting if request.id not in self._cancelled)
-        leaving = np.array([row.request.id in self._cancelled for row in self._rows], dtype=bool)
-        self._cancelled.clear()
-        self._leave(leaving, tick)
+    # Before the forward pass: who leaves, who comes, and whose weights speak
 
-    def _follow_adapters(self, tick: Tick) -> None:
-        """Take over new versions; rows of a player that is gone fail."""
+    def _withdraw(self, tick: Tick) -> None:
+        """Who was cancelled, is late or never fitted leaves, wherever it is."""
+        while self._deadlines and self._deadlines[0][0] <= self._clock():
+            id = heapq.heappop(self._deadlines)[1]
+            if id in self._open:
+                self._leaving.setdefault(id, StopReason.DEADLINE)
+        if not self._leaving:
+            return
+        reasons, self._leaving = self._leaving, {}
+        self._dismiss(lambda request: reasons.get(request.id), tick)
+
+    def _follow_weights(self, tick: Tick) -> None:
+        """Nothing computed with weights that were replaced is used for others; who lost its player fails."""
         if self._changes == self._adapters.changes:
             return
-        self._changes = self._adapters.changes
-        players = set(self._adapters.players)
-        orphaned = np.array([row.request.player not in players for row in self._rows], dtype=bool)
-        for row, gone in zip(self._rows, orphaned, strict=True):
-            if gone:
-                row.finished.error = KeyError(f"player {row.request.player!r} was dropped while it spoke")
-        self._leave(orphaned, tick)
-        for state, row in zip(self._state, self._rows, strict=True):
-            state["slot"] = self._adapters.slot(row.request.player)
-            state["version"] = self._adapters.version(row.request.player)
-        for request in [request for request in self._waiting if request.player not in players]:
-            self._waiting.remove(request)
-            error = KeyError(f"player {request.player!r} was dropped before it spoke")
-            tick.finished.append(Finished(request.id, error=error))
+        serials = {player: self._adapters.serial(player) for player in self._adapters.players}
+        replaced = {player for player, serial in self._serials.items() if serials.get(player) != serial}
+        self._serials = serials
+        for player in replaced:
+            self._prefixes.drop_player(player)
+        for row in self._rows:
+            if row.request.player in replaced:
+                row.entry = None
+        if self._long is not None and self._long.request.player in replaced:
+            self._long.hit, self._long.pure = None, False
+        if replaced - serials.keys():
+            self._dismiss(lambda request: None if request.player in serials else _dropped(request.player), tick)
 
-    def _admit(self, tick: Tick) -> list[Request]:
-        """The oldest requests that fit: free rows, and a rectangle of prompts within the budget.
+    def _dismiss(self, why: Callable[[Request], StopReason | Exception | None], tick: Tick) -> None:
+        """Report and drop those for whom there is a reason: who waits, is being computed, or in flight."""
+        leaving = self._scheduler.remove(lambda request: why(request) is not None)
+        if self._long is not None and why(self._long.request) is not None:
+            leaving.append(self._long.request)
+            self._end_long()
+        for request in leaving:
+            tick.finished.append(_over(Finished(request.id), why(request)))
+        reasons = [why(row.request) for row in self._rows]
+        for row, reason in zip(self._rows, reasons, strict=True):
+            _over(row.finished, reason)
+        self._leave(np.array([reason is not None for reason in reasons], dtype=bool), tick)
 
-        Equal prompts of one player are computed once, and count once.
-        """
-        arrivals: list[Request] = []
-        prompts: set[tuple[str, Prompt]] = set()
-        width = 0
-        while self._waiting and len(self._rows) + len(arrivals) < self._limit:
-            request = self._waiting[0]
-            if len(request.prompt) >= self._lm.context:
-                tick.finished.append(Finished(request.id, stop_reason=StopReason.CONTEXT))
-                self._waiting.popleft()
-                continue
-            prompts.add((request.player, tuple(request.prompt)))
-            width = max(width, len(request.prompt))
-            if arrivals and width * len(prompts) > self._prefill_tokens:
-                break
-            arrivals.append(self._waiting.popleft())
-        return arrivals
+    def _admit(self) -> tuple[list[Request], dict[int, Hit]]:
+        """Who joins now, and what is known of their prompts, by request. May begin a long prompt."""
+        hits: dict[int, Hit] = {}
+
+        def known(request: Request) -> int:
+            hit = self._prefixes.find(request.player, self._serials[request.player], request.prompt)
+            if hit is None:
+                return 0
+            hits[request.id] = hit
+            return hit.length
+
+        busy = self._long is not None
+        arrivals = self._scheduler.admit(self._limit - len(self._rows) - busy, busy, known)
+        if arrivals.long is not None:
+            self._begin_long(arrivals.long, hits.get(arrivals.long.id))
+        self._moved |= bool(arrivals.short) or arrivals.long is not None
+        return arrivals.short, hits
+
+    def _seat(self, arrivals: Sequence[Request]) -> None:
+        """Have the adapters of all who speak in memory, and note in which slots and versions."""
+        if self._moved:
+            self._moved = False
+            speaking = {row.request.player for row in self._rows} | {request.player for request in arrivals}
+            if self._long is not None:
+                speaking.add(self._long.request.player)
+            if speaking != self._speaking:
+                self._adapters.use(speaking)
+                self._speaking = speaking
+        if self._changes != self._adapters.changes:
+            self._changes = self._adapters.changes
+            players = [row.request.player for row in self._rows]
+            self._rows.state["slot"] = [self._adapters.slot(player) for player in players]
+            self._rows.state["version"] = [self._adapters.version(player) for player in players]
+
+    # The forward pass
 
     def _decode(self) -> mx.array:
         """Logits [B, V] of the rows in flight."""
-        assert self._cache is not None
-        with self._adapters.rows(self._state["slot"].tolist()):
-            hidden = self._lm.hidden(mx.array(self._state["last"])[:, None], self._cache)
+        state, layers = self._rows.state, self._rows.layers
+        assert layers is not None
+        self._scheduler.earn(len(self._rows), layers[0].length, self._long is not None)
+        with self._adapters.rows(state["slot"].tolist()):
+            hidden = self._lm.hidden(mx.array(state["last"])[:, None], layers)
         return self._lm.head(hidden[:, -1])
 
-    def _prefill(self, arrivals: Sequence[Request]) -> mx.array:
-        """Let requests join the rows; logits [arrivals, V] after their prompts."""
-        state = self._new_state(arrivals)
-        members: dict[int, dict[Prompt, list[int]]] = {}
-        for index, (slot, request) in enumerate(zip(state["slot"].tolist(), arrivals, strict=True)):
-            members.setdefault(slot, {}).setdefault(tuple(request.prompt), []).append(index)
-        logits, order = [], []
-        for slot, places in members.items():
-            for group in grouped(list(places)):
-                copies = [copy for copy, prompt in enumerate(group.prompts) for _ in places[prompt]]
-                logits.append(self._prefill_group(group, slot, np.array(copies)))
-                order += [index for prompt in group.prompts for index in places[prompt]]
-        self._rows += [Row(arrivals[index], Finished(arrivals[index].id)) for index in order]
-        self._state = np.concatenate([self._state, state[order]])
-        return logits[0] if len(logits) == 1 else mx.concatenate(logits)
-
-    def _prefill_group(self, group: Group, slot: int, copies: np.ndarray) -> mx.array:
-        """Compute a group's prompts and let `copies` of them join the cache; logits [copies, V]."""
-        width = max(len(prompt) for prompt in group.prompts)
-        padding = [width - len(prompt) for prompt in group.prompts]
-        tokens = np.zeros((len(group.prompts), width), dtype=np.int32)
-        for row, prompt in zip(tokens, group.prompts, strict=True):
-            row[width - len(prompt) :] = prompt
-        with self._adapters.rows([slot]):
-            if group.shared:
-                cache = self._lm.make_cache([0])
-                self._forward(np.array([group.prompts[0][: group.shared]]), cache)
-                for layer in cache:
-                    layer.spread(padding)
-            else:
-                cache = self._lm.make_cache(padding)
-            hidden = self._forward(tokens[:, group.shared :], cache)[:, -1]
-        logits = self._lm.head(hidden)
-        if len(copies) > len(group.prompts):
-            logits = logits[mx.array(copies)]
-            for layer in cache:
-                layer.filter(copies)
-        if self._cache is None:
-            self._cache = cache
-        else:
-            for layer, joining in zip(self._cache, cache, strict=True):
-                layer.extend(joining)
+    def _prefill(self, arrivals: Sequence[Request], hits: dict[int, Hit]) -> list[mx.array]:
+        """Let requests join the rows; logits [some of them, V] after their prompts, in the order of the rows."""
+        players: dict[str, dict[Prompt, list[Request]]] = {}
+        for request in arrivals:
+            players.setdefault(request.player, {}).setdefault(tuple(request.prompt), []).append(request)
+        sources = self._sources({request.id: hits[request.id] for request in arrivals if request.id in hits})
+        logits = []
+        for player, asking in players.items():
+            found = {prompt: sources[same[0].id] for prompt, same in asking.items() if same[0].id in sources}
+            known = {prompt: source.length for prompt, source in found.items()}
+            for group in grouped(list(asking), known, self._scheduler.costs.forward):
+                with self._adapters.rows([self._adapters.slot(player)]):
+                    done = prefill(self._lm, group, found)
+                requests = [request for prompt in done.prompts for request in asking[prompt]]
+                done = done.copied([len(asking[prompt]) for prompt in done.prompts])
+                self._stats.computed += group.tokens
+                self._stats.hits += len(requests) if group.known else 0
+                self._join(requests, done.layers, [hits.get(request.id) for request in requests])
+                logits.append(done.logits)
         return logits
 
-    def _forward(self, tokens: np.ndarray, cache: list) -> mx.array:
-        """Hidden states of the last columns [B, ≤ PREFILL_CHUNK, D]."""
-        width = tokens.shape[1]
-        for start in range(0, width - PREFILL_CHUNK, PREFILL_CHUNK):
-            mx.eval(self._lm.hidden(mx.array(tokens[:, start : start + PREFILL_CHUNK]), cache))
-        return self._lm.hidden(mx.array(tokens[:, (width - 1) // PREFILL_CHUNK * PREFILL_CHUNK :]), cache)
+    def _sources(self, hits: dict[int, Hit]) -> dict[int, Source]:
+        """Where the beginnings found lie now, by request."""
+        places = {id(row.entry): index for index, row in enumerate(self._rows)} if hits else {}
+        sources = {}
+        for request, hit in hits.items():
+            self._prefixes.use(hit)
+            snapshot = hit.entry.snapshot
+            if snapshot is not None:
+                sources[request] = Source(snapshot.arrays, hit.entry.row, hit.length)
+            else:
+                assert self._rows.layers is not None
+                sources[request] = Source(self._rows.layers, places[id(hit.entry)], hit.length)
+        return sources
 
-    def _new_state(self, arrivals: Sequence[Request]) -> np.ndarray:
-        context, slot, version = self._lm.context, self._adapters.slot, self._adapters.version
-        rows = [
-            (
-                request.key,
-                sampling.temperature,
-                sampling.top_p,
-                sampling.top_k,
-                sampling.min_p,
-                slot(request.player),
-                version(request.player),
-                0,
-                0,
-                sampling.max_tokens,
-                context - len(request.prompt),
-            )
-            for request in arrivals
-            for sampling in (request.sampling,)
-        ]
-        return np.array(rows, dtype=ROW)
+    def _begin_long(self, request: Request, hit: Hit | None) -> None:
+        if hit is None:
+            layers = self._lm.make_cache([0])
+        else:
+            [source] = self._sources({request.id: hit}).values()
+            layers = [layer.spread([source.row], [source.length]) for layer in source.layers]
+            mx.eval([layer.state for layer in layers])
+            self._stats.hits += 1
+        self._long = Long(request, layers, hit.length if hit else 0, hit)
 
-    def _sample(self, logits: mx.array, tick: Tick) -> None:
-        """Sample every row's token, record it, and let rows go that are done.
+    def _advance(self, long: Long) -> list[mx.array]:
+        """Compute as much of the long prompt as is due; its logits [1, V] once that is all, and it has joined."""
+        prompt = long.request.prompt
+        count = self._scheduler.spend(len(prompt) - long.done, long.done, decoding=bool(self._rows))
+        if not count:
+            return []
+        tokens = mx.array(np.array([prompt[long.done : long.done + count]], np.int32))
+        with self._adapters.rows([self._adapters.slot(long.request.player)]):
+            hidden = self._lm.hidden(tokens, long.layers)
+        long.done += count
+        self._stats.computed += count
+        if long.done < len(prompt):
+            mx.eval(hidden)
+            return []
+        self._end_long()
+        self._join([long.request], long.layers, [long.hit], pure=long.pure)
+        return [self._lm.head(hidden[:, -1])]
 
-        Raises:
-            FloatingPointError: if a log-probability isn't finite, so that the weights must be broken.
-        """
-        state = self._state
-        drawn = uniforms(state["key"], state["count"])
-        chosen = sample(logits, drawn, state["temperature"], state["top_p"], state["top_k"], state["min_p"])
-        mx.eval(*chosen)
-        tokens, logprobs = (np.array(array) for array in chosen)
-        if not np.isfinite(logprobs).all():
-            broken = {self._rows[row].request.player for row in np.flatnonzero(~np.isfinite(logprobs))}
-            raise FloatingPointError(f"logits of {', '.join(sorted(broken))} aren't finite: its weights diverged")
-        self.sampled += len(tokens)
-        state["last"] = tokens
-        state["count"] += 1
-        for row, token, logprob, version in zip(
-            self._rows, tokens.tolist(), logprobs.tolist(), state["version"].tolist(), strict=True
-        ):
-            record = row.finished
-            record.tokens.append(token)
-            record.logprobs.append(logprob)
-            record.versions.append(version)
-            if row.request.stream:
-                tick.tokens.append((record.id, token, logprob))
-        self._finish(self._ends[tokens], tick)
+    def _end_long(self) -> None:
+        """The next one may begin, or need only little computing by now."""
+        self._long = None
+        self._moved = True
+        self._scheduler.reconsider()
 
-    def _finish(self, ended: np.ndarray, tick: Tick) -> None:
-        state = self._state
-        full = state["count"] >= state["max_tokens"]
-        no_room = state["count"] >= state["room"]
-        done = ended | full | no_room
-        for index in np.flatnonzero(done):
-            reason = StopReason.STOP if ended[index] else StopReason.LENGTH if full[index] else StopReason.CONTEXT
-            self._rows[index].finished.stop_reason = reason
-        self._leave(done, tick)
+    # Joining and leaving
+
+    def _join(
+        self, requests: Sequence[Request], layers: Layers, hits: Sequence[Hit | None], *, pure: bool = True
+    ) -> None:
+        """Rows of one player, whose prompts are computed, decode from now on."""
+        player, rows = requests[0].player, []
+        for request, hit in zip(requests, hits, strict=True):
+            entry = self._prefixes.begin(player, self._serials[player], request.prompt, hit) if pure else None
+            rows.append(Row.of(request, entry))
+            self._stats.asked += len(request.prompt)
+        self._rows.join(rows, self._adapters.slot(player), self._adapters.version(player), layers)
 
     def _leave(self, leaving: np.ndarray, tick: Tick) -> None:
         """Report and drop the rows where `leaving` [B] is true."""
         if not leaving.any():
             return
-        tick.finished += [row.finished for row, leaves in zip(self._rows, leaving, strict=True) if leaves]
-        self._rows = [row for row, leaves in zip(self._rows, leaving, strict=True) if not leaves]
-        self._state = self._state[~leaving]
-        if not self._rows:
-            self._cache = None
-        elif self._cache is not None:
-            kept = np.flatnonzero(~leaving)
-            for layer in self._cache:
-                layer.filter(kept)
+        self._moved = True
+        self._keep([row for row, leaves in zip(self._rows, leaving, strict=True) if leaves], leaving)
+        tick.finished += [row.finished for row in self._rows.leave(leaving)]
+
+    def _keep(self, rows: Sequence[Row], leaving: np.ndarray) -> None:
+        """Copy what rows that leave hold to where it can be continued."""
+        places, entries = [], []
+        for place, row in zip(np.flatnonzero(leaving), rows, strict=True):
+            if row.entry is not None and self._prefixes.extend(row.entry, row.text):
+                places.append(place)
+                entries.append(row.entry)
+        if not places:
+            return
+        assert self._rows.layers is not None
+        layers = [layer.taken(np.array(places)) for layer in self._rows.layers]
+        size = sum(layer.bytes for layer in layers)
+        fitting = min(len(places), self._prefixes.limit * len(places) // size)
+        for entry in entries[fitting:]:
+            self._prefixes.drop(entry)
+        if 0 < fitting < len(places):
+            layers = [layer.taken(np.arange(fitting)) for layer in layers]
+            size = sum(layer.bytes for layer in layers)
+        if fitting:
+            mx.async_eval([layer.state for layer in layers])
+            self._prefixes.keep(entries[:fitting], layers, size)
+
+    def _piece(self, token: int) -> bytes:
+        if self._tokenizer is None:
+            raise ValueError("stop strings need a batcher with a tokenizer")
+        return self._tokenizer.pieces[token]
+
+
+def _costs(lm: LanguageModel) -> Costs:
+    """On a GPU a pass over few tokens takes as long as one over a thousand."""
+    on_cpu = mx.default_device() == mx.Device(mx.cpu)
+    # A token's attention to c columns takes 4·d·c operations a layer, everything else about 24·d² (width d).
+    return Costs(forward=64 if on_cpu else 1024, reach=6 * lm.config.get("hidden_size", 1024))
+
+
+def _over(finished: Finished, why: StopReason | Exception | None) -> Finished:
+    if isinstance(why, StopReason):
+        finished.stop_reason = why
+    else:
+        finished.error = why
+    return finished
+
+
+def _dropped(player: str) -> KeyError:
+    return KeyError(f"player {player!r} was dropped before it had spoken to the end")

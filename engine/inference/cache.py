@@ -22,7 +22,7 @@ class BatchCache:
     step = 32
     """Columns it grows by."""
 
-    def __init__(self, left_padding: Sequence[int], window: int | None = None) -> None:
+    def __init__(self, left_padding: Sequence[int] | np.ndarray, window: int | None = None) -> None:
         """`window` is how far a layer of sliding attention looks back, itself included."""
         self.padding = np.asarray(left_padding, dtype=np.int32)
         self.window = window
@@ -30,6 +30,13 @@ class BatchCache:
         self._keys: mx.array | None = None
         self._values: mx.array | None = None
         self._offset: int | mx.array | None = None
+
+    @classmethod
+    def filled(cls, left_padding: Sequence[int], keys: mx.array, values: mx.array) -> BatchCache:
+        """Keys and values that are there already, [B, heads, columns, D]."""
+        cache = cls(left_padding)
+        cache._keys, cache._values, cache.length = keys, values, keys.shape[2]
+        return cache
 
     @property
     def offset(self) -> int | mx.array:
@@ -83,23 +90,48 @@ class BatchCache:
 
     def extend(self, other: BatchCache) -> None:
         """Let the rows of another cache join; the shorter of the two is padded on the left."""
-        length = max(self.length, other.length)
-        keys, values = map(list, zip(self._justified(length), other._justified(length), strict=True))
-        self._keys, self._values = mx.concatenate(keys), mx.concatenate(values)
-        self.padding = np.concatenate([cache.padding + length - cache.length for cache in (self, other)])
-        self.length = length
-        self._offset = None
+        joined = self.joined([self, other])
+        self._keys, self._values = joined.state
+        self.padding, self.length, self._offset = joined.padding, joined.length, None
 
-    def spread(self, shifts: Sequence[int]) -> None:
-        """Turn one unpadded row into several: row i moved `shifts[i]` columns to the right, cut off at the end."""
-        columns = np.arange(self.length)[None] - np.asarray(shifts)[:, None]
-        self.padding = np.asarray(shifts, dtype=np.int32)
-        self._offset = None
+    @classmethod
+    def joined(cls, caches: Sequence[BatchCache]) -> BatchCache:
+        """The rows of several caches, one after the other, all ending at the same column."""
+        length = max(cache.length for cache in caches)
+        whole = cls(np.concatenate([cache.padding + length - cache.length for cache in caches]), caches[0].window)
+        keys, values = map(list, zip(*(cache._justified(length) for cache in caches), strict=True))
+        whole._keys, whole._values = mx.concatenate(keys), mx.concatenate(values)
+        whole.length = length
+        return whole
+
+    def taken(self, rows: np.ndarray) -> BatchCache:
+        """A copy of these rows, one array each of keys and values. Not evaluated yet."""
+        padding = self.padding[rows]
+        useless = int(padding.min())
+        copied = BatchCache(padding - useless, self.window)
+        copied.length = self.length - useless
+        kept = mx.array(rows)
+        copied._keys, copied._values = (array[..., useless : self.length, :][kept] for array in self.state)
+        return copied
+
+    def spread(self, rows: Sequence[int], counts: Sequence[int]) -> BatchCache:
+        """Rows that hold the first `counts[i]` columns of row `rows[i]` and all end at the same column.
+
+        A count below 0 is a row that begins so many columns later: what is appended until then is padding to it.
+        """
+        length = max(0, *counts)
+        spread = BatchCache(length - np.asarray(counts), self.window)
+        columns = self.padding[np.asarray(rows)][:, None] + np.arange(length)[None] - spread.padding[:, None]
+        row, column = mx.array(np.asarray(rows))[:, None], mx.array(np.clip(columns, 0, self.length - 1))
         keys, values = self.state
-        self._keys, self._values = (
-            mx.take(array[0, :, : self.length], mx.array(np.maximum(columns, 0)), axis=1).transpose(1, 0, 2, 3)
-            for array in (keys, values)
-        )
+        spread._keys, spread._values = (array[row, :, column].transpose(0, 2, 1, 3) for array in (keys, values))
+        spread.length = length
+        return spread
+
+    @property
+    def bytes(self) -> int:
+        """Of keys and values."""
+        return sum(array.nbytes for array in self.state)
 
     def _justified(self, length: int) -> tuple[mx.array, mx.array]:
         """Keys and values with `length` columns, the last ones full."""

@@ -1,43 +1,35 @@
-"""The asyncio side of inference: ask for a completion, get a future.
+"""Completions from the model in this process: ask, and get a future.
 
-`LocalClient` speaks to a batcher on the device thread, one message a tick each way. `ScriptedClient` answers from
-a function, with no model at all.
+This is the asyncio side. It speaks to a batcher on the device thread, one message a tick each way.
 """
 
 from __future__ import annotations
 
 import asyncio
-import math
-import random
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from engine.client import OnTokens
 from engine.config import ModelConfig
-from engine.inference.tokenizer import ByteTokenizer, Tokenizer
+from engine.inference import constraints
+from engine.inference.pending import Pending, tell
+from engine.inference.requests import Finished, Request, Tick
+from engine.inference.server import Server
+from engine.inference.stops import before_stop
+from engine.inference.tokenizer import Remembered, Tokenizer
 from engine.types import Completion, EngineError, Message, Sampling, StopReason
 
-if TYPE_CHECKING:  # MLX must not be imported before the device thread has put a BLAS under it
+if TYPE_CHECKING:  # these import MLX, which must not happen before the device thread has put a BLAS under it
     from engine.inference.adapters import Adapters
-    from engine.inference.batcher import Batcher, Finished, Request, Tick
     from engine.inference.device import Device
     from engine.inference.models import LanguageModel
+    from engine.inference.prefix_cache import Stats
 
-OnDone = Callable[[], None]
-
-
-@dataclass(slots=True)
-class Pending:
-    """A completion asked for."""
-
-    future: asyncio.Future[Completion]
-    prompt: list[int]
-    sampling: Sampling
-    player: str
-    on_tokens: OnTokens | None
-    on_done: OnDone | None
+REMEMBERED = 1024
+"""Lists of choices, and tables of biases, whose tokens are remembered."""
 
 
 class LocalClient:
@@ -47,6 +39,10 @@ class LocalClient:
     from then until a tick in which a completion ended. Its results are delivered, `settle` is called, and the
     next flush sets the device going again. Otherwise requests go out once per turn of the event loop, and the
     device ticks whenever there is something to do.
+
+    At most `config.queue` requests are with the device. The others wait here in their order, their prompts not yet
+    rendered; to whoever awaits them this is no different. A request with `seconds` is the one thing that depends
+    on the clock: a run in which one comes too late can't be repeated exactly.
     """
 
     def __init__(
@@ -66,11 +62,23 @@ class LocalClient:
         self.lockstep = lockstep
         self._device = device
         self._lm, self._adapters = lm, adapters
-        batcher = Batcher(lm, adapters, rows=config.rows, prefill_tokens=config.prefill_tokens)
+        batcher = Batcher(
+            lm,
+            adapters,
+            rows=config.rows,
+            prefill_tokens=config.prefill_tokens,
+            prefix_bytes=config.prefix_mb << 20,
+            tokenizer=tokenizer,
+        )
         self._server = Server(device, batcher, lockstep, self._deliver, self._cancel_all)
         self._pending: dict[int, Pending] = {}
         self._next_id = 0
-        self._outbox: list[Request] = []
+        self._queue = config.queue
+        self._outbox: dict[int, Pending] = {}
+        """Not yet with the device, in their order."""
+        self._choices: Remembered[constraints.Choices] = Remembered(REMEMBERED)
+        self._biases: Remembered[tuple[tuple[int, float], ...]] = Remembered(REMEMBERED)
+        self._forget = False
         self._withdrawn: list[int] = []
         self._sending = False
         self._sent: set[int] = set()
@@ -87,7 +95,7 @@ class LocalClient:
         key: int,
         *,
         on_tokens: OnTokens | None = None,
-        on_done: OnDone | None = None,
+        on_done: Callable[[], None] | None = None,
     ) -> asyncio.Future[Completion]:
         """Ask for a completion.
 
@@ -97,13 +105,14 @@ class LocalClient:
         The future raises KeyError for a player there isn't, ValueError for a request that can't be run, and
         `EngineError` if the device fails.
         """
-        from engine.inference.batcher import Request
-
-        prompt = self.tokenizer.prompt(messages)
-        future: asyncio.Future[Completion] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Completion] = loop.create_future()
         id, self._next_id = self._next_id, self._next_id + 1
-        self._pending[id] = Pending(future, prompt, sampling, player, on_tokens, on_done)
-        self._outbox.append(Request(id, prompt, sampling, player, key, stream=on_tokens is not None))
+        pending = Pending(future, messages, sampling, player, key, on_tokens, on_done)
+        if sampling.seconds is not None:
+            pending.deadline = time.monotonic() + sampling.seconds
+            pending.timer = loop.call_later(sampling.seconds, self._expire, id)
+        self._pending[id] = self._outbox[id] = pending
         future.add_done_callback(partial(self._if_cancelled, id))
         self._send_soon()
         return future
@@ -117,6 +126,24 @@ class LocalClient:
         if not self._ticking:
             self._send()
 
+    def forget(self) -> None:
+        """A new set of requests begins: in lockstep, what was computed before has no influence on it.
+
+        So it comes out the same to the last bit, whatever a run has done in this process before.
+        """
+        self._forget = self.lockstep
+
+    async def publish(self, player: str, put: Callable[[], object], *, drain: bool = False) -> None:
+        """Have new weights put in a player's place, by a function called on the device thread between two ticks.
+
+        What the player is saying goes on with them. With `drain` its completions in flight are finished first, and
+        those that have not begun wait meanwhile.
+        """
+        if drain:
+            await self._device.work(self._server.drained(player, put))
+        else:
+            await self._device.call(put)
+
     async def score(
         self, messages: list[Message], replies: Sequence[str], sampling: Sampling, player: str
     ) -> list[float]:
@@ -125,14 +152,20 @@ class LocalClient:
 
         prompt = self.tokenizer.prompt(messages)
         tokens = [[*self.tokenizer.encode(reply), self.tokenizer.end_of_turn] for reply in replies]
+        choices = self._choices_of(sampling)
         return await self._device.call(
-            reply_logprobs, self._lm, self._adapters, player, prompt, tokens, sampling.temperature
+            reply_logprobs, self._lm, self._adapters, player, prompt, tokens, sampling.temperature, choices
         )
 
     @property
     def in_flight(self) -> int:
         """Completions asked for and not yet given."""
         return len(self._pending)
+
+    @property
+    def stats(self) -> Stats:
+        """Prompt tokens asked for and computed, so far."""
+        return self._server.stats
 
     def _send_soon(self) -> None:
         if not self.lockstep and not self._sending:
@@ -141,20 +174,71 @@ class LocalClient:
 
     def _send(self) -> None:
         self._sending = False
-        requests, self._outbox = self._outbox, []
         withdrawn, self._withdrawn = self._withdrawn, []
+        requests = self._due()
         self._sent.update(request.id for request in requests)
         if not self._sent:
             return
         self._ticking = self.lockstep
+        forget, self._forget = self._forget, False
         try:
-            self._device.post(partial(self._server.accept, requests, withdrawn))
+            self._device.post(partial(self._server.accept, requests, withdrawn, forget=forget))
         except RuntimeError as error:
             self._fail_all(EngineError(str(error)))
 
-    def _fail_all(self, error: EngineError) -> None:
-        from engine.inference.batcher import Finished
+    def _due(self) -> list[Request]:
+        """As many of those who wait as the device may have. Who can't be asked for is told so."""
+        due = []
+        while self._outbox and len(self._sent) + len(due) < self._queue:
+            id = next(iter(self._outbox))
+            pending = self._outbox.pop(id)
+            try:
+                due.append(self._request(id, pending))
+            except Exception as error:  # a template, or a text that isn't a token
+                self._resolve(Finished(id, error=error))
+        return due
 
+    def _request(self, id: int, pending: Pending) -> Request:
+        sampling = pending.sampling
+        if "" in sampling.stop:
+            raise ValueError("stop: an empty text would end every reply before its first token")
+        pending.prompt = self.tokenizer.prompt(pending.messages)
+        request = Request(
+            id,
+            pending.prompt,
+            sampling,
+            pending.player,
+            pending.key,
+            stream=pending.on_tokens is not None,
+            stop=tuple(text.encode() for text in sampling.stop),
+            deadline=pending.deadline,
+        )
+        if sampling.logit_bias:
+            bias = sampling.logit_bias
+            request.bias = self._biases.get(bias, lambda: constraints.bias_of(self.tokenizer, bias))
+        request.choices = self._choices_of(sampling)
+        if request.choices is not None:  # a choice is never cut short: that would be a reply not allowed
+            request.sampling = replace(sampling, max_tokens=max(sampling.max_tokens, request.choices.longest))
+        return request
+
+    def _choices_of(self, sampling: Sampling) -> constraints.Choices | None:
+        texts = sampling.choices
+        if not texts:
+            return None
+        return self._choices.get(texts, lambda: constraints.choices(self.tokenizer, texts))
+
+    def _expire(self, id: int) -> None:
+        """The deadline of a request: the device sees to it itself where it has it."""
+        pending = self._outbox.pop(id, None)
+        if pending is None:
+            return
+        pending.prompt = self.tokenizer.prompt(pending.messages)
+        self._resolve(Finished(id, stop_reason=StopReason.DEADLINE))
+        if self.settle is not None:
+            self.settle()
+
+    def _fail_all(self, error: EngineError) -> None:
+        self._outbox.clear()
         self._sent.clear()
         self._ticking = False
         for id in list(self._pending):
@@ -165,39 +249,49 @@ class LocalClient:
         self._outbox.clear()
         self._sent.clear()
         for id in list(self._pending):
-            pending = self._pending.pop(id)
-            _call(pending.on_done)
+            pending = self._take(id)
+            assert pending is not None
+            tell(pending.on_done)
             pending.future.cancel()
 
     def _if_cancelled(self, id: int, future: asyncio.Future[Completion]) -> None:
-        if not future.cancelled() or (pending := self._pending.pop(id, None)) is None:
+        if not future.cancelled() or (pending := self._take(id)) is None:
             return
-        _call(pending.on_done)
+        tell(pending.on_done)
         if id in self._sent:
             self._withdrawn.append(id)
             self._send_soon()
         else:
-            self._outbox = [request for request in self._outbox if request.id != id]
+            self._outbox.pop(id, None)
 
     def _deliver(self, tick: Tick) -> None:
         """On the event loop: what a tick brought."""
         for id, token, logprob in tick.tokens:
             if (pending := self._pending.get(id)) is not None:
-                _call(pending.on_tokens, [token], [logprob])
+                tell(pending.on_tokens, [token], [logprob])
         if not tick.finished:
             return
         self._ticking = False
         for finished in tick.finished:
             self._sent.discard(finished.id)
             self._resolve(finished)
+        if self._outbox:
+            self._send_soon()
         if self.settle is not None:
             self.settle()
 
+    def _take(self, id: int) -> Pending | None:
+        """It is over for a request, one way or the other."""
+        pending = self._pending.pop(id, None)
+        if pending is not None and pending.timer is not None:
+            pending.timer.cancel()
+        return pending
+
     def _resolve(self, finished: Finished) -> None:
-        pending = self._pending.pop(finished.id, None)
+        pending = self._take(finished.id)
         if pending is None:  # cancelled on this side before the device reported on it
             return
-        _call(pending.on_done)
+        tell(pending.on_done)
         if pending.future.done():  # cancelled in this same turn of the loop
             return
         if finished.error is not None:
@@ -207,170 +301,13 @@ class LocalClient:
 
     def _completion(self, pending: Pending, finished: Finished) -> Completion:
         return Completion(
-            text=self.tokenizer.decode(finished.tokens),
+            text=before_stop(self.tokenizer.decode(finished.tokens), pending.sampling.stop),
             prompt_tokens=pending.prompt,
             tokens=finished.tokens,
             logprobs=finished.logprobs,
             versions=finished.versions,
+            allowed=finished.allowed,
             stop_reason=finished.stop_reason,
             player=pending.player,
             sampling=pending.sampling,
-        )
-
-
-class Server:
-    """The client's other half, on the device thread: a batcher, and when it may tick."""
-
-    def __init__(
-        self,
-        device: Device,
-        batcher: Batcher,
-        lockstep: bool,
-        deliver: Callable[[Tick], None],
-        closed: Callable[[], None],
-    ) -> None:
-        self._device, self._batcher = device, batcher
-        self._lockstep = lockstep
-        self._deliver, self._closed = deliver, closed
-        self._open = not lockstep
-
-    def accept(self, requests: Iterable[Request], withdrawn: Iterable[int]) -> None:
-        """Take what the client sent, and go."""
-        refused = []
-        for request in requests:
-            try:
-                self._batcher.add(request)
-            except (KeyError, ValueError) as error:
-                refused.append((request.id, error))
-        for id in withdrawn:
-            self._batcher.cancel(id)
-        self._open = True
-        self._report_failures(refused)
-
-    def ready(self) -> bool:
-        return self._open and len(self._batcher) > 0
-
-    def tick(self) -> None:
-        tick = self._batcher.tick()
-        if tick.finished and self._lockstep:
-            self._open = False
-        if tick.finished or tick.tokens:
-            self._device.deliver(self._deliver, tick)
-
-    def fail(self, error: Exception) -> None:
-        failure = EngineError(f"generating failed: {type(error).__name__}: {error}")
-        failure.__cause__ = error
-        self._report_failures([(id, failure) for id in self._batcher.clear()])
-
-    def close(self) -> None:
-        self._batcher.clear()
-        self._device.deliver(self._closed)
-
-    def _report_failures(self, failures: list[tuple[int, Exception]]) -> None:
-        from engine.inference.batcher import Finished, Tick
-
-        if failures:
-            self._open = not self._lockstep
-            finished = [Finished(id, error=error) for id, error in failures]
-            self._device.deliver(self._deliver, Tick(finished=finished))
-
-
-class ScriptedClient:
-    """Answers from a function, for tests and demonstrations: tokens are bytes, and each has the same probability.
-
-    `reply(messages, player, rng)` gives a text, or raises; `rng` is seeded with the request's key. In lockstep
-    it answers on `flush`, otherwise on the next turn of the event loop.
-    """
-
-    LOGPROB = math.log(0.5)
-
-    def __init__(
-        self,
-        reply: Callable[[list[Message], str, random.Random], str],
-        *,
-        lockstep: bool = False,
-        versions: Callable[[str], int] = lambda player: 0,
-    ) -> None:
-        self.settle: Callable[[], None] | None = None
-        self.tokenizer = ByteTokenizer()
-        self.lockstep = lockstep
-        self._reply = reply
-        self._versions = versions
-        self._asked: list[tuple[Pending, list[Message], int]] = []
-        self._answering = False
-
-    def submit(
-        self,
-        messages: list[Message],
-        sampling: Sampling,
-        player: str,
-        key: int,
-        *,
-        on_tokens: OnTokens | None = None,
-        on_done: OnDone | None = None,
-    ) -> asyncio.Future[Completion]:
-        future: asyncio.Future[Completion] = asyncio.get_running_loop().create_future()
-        pending = Pending(future, self.tokenizer.prompt(messages), sampling, player, on_tokens, on_done)
-        self._asked.append((pending, messages, key))
-        future.add_done_callback(lambda future: _call(on_done) if future.cancelled() else None)
-        if not self.lockstep:
-            self.flush()
-        return future
-
-    def flush(self) -> None:
-        if self._asked and not self._answering:
-            self._answering = True
-            asyncio.get_running_loop().call_soon(self._answer)
-
-    async def score(
-        self, messages: list[Message], replies: Sequence[str], sampling: Sampling, player: str
-    ) -> list[float]:
-        """As `submit` records them: every token of a reply, and its end, has the same probability."""
-        return [self.LOGPROB * (len(self.tokenizer.encode(reply)) + 1) for reply in replies]
-
-    def _answer(self) -> None:
-        self._answering = False
-        asked, self._asked = self._asked, []
-        for pending, messages, key in asked:
-            if pending.future.cancelled():
-                continue
-            try:
-                completion = self._completion(pending, self._reply(messages, pending.player, random.Random(key)))
-            except Exception as error:
-                _call(pending.on_done)
-                pending.future.set_exception(error)
-            else:
-                _call(pending.on_tokens, completion.tokens, completion.logprobs)
-                _call(pending.on_done)
-                pending.future.set_result(completion)
-        if self.settle is not None:
-            self.settle()
-
-    def _completion(self, pending: Pending, text: str) -> Completion:
-        tokens = [*self.tokenizer.encode(text), self.tokenizer.end_of_turn]
-        stop_reason = StopReason.STOP
-        if len(tokens) > pending.sampling.max_tokens:
-            tokens = tokens[: pending.sampling.max_tokens]
-            stop_reason = StopReason.LENGTH
-        return Completion(
-            text=self.tokenizer.decode(tokens),
-            prompt_tokens=pending.prompt,
-            tokens=tokens,
-            logprobs=[self.LOGPROB] * len(tokens),
-            versions=[self._versions(pending.player)] * len(tokens),
-            stop_reason=stop_reason,
-            player=pending.player,
-            sampling=pending.sampling,
-        )
-
-
-def _call(callback: Callable[..., None] | None, *arguments: Any) -> None:
-    """A callback that raises must not keep the other results from those who wait: the loop's handler reports it."""
-    if callback is None:
-        return
-    try:
-        callback(*arguments)
-    except Exception as error:
-        asyncio.get_running_loop().call_exception_handler(
-            {"message": f"a client's callback {callback!r} raised", "exception": error}
         )

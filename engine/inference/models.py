@@ -1,11 +1,11 @@
 """Where models come from, and one view of them all.
 
-A source is `"pocket"` (the model that comes with the engine), a local folder in MLX format, or a hub id.
+A source is `"pocket"` (the model that comes with the engine), a local folder in MLX format, a GGUF file, or a
+hub id.
 """
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,8 +15,9 @@ import mlx.core as mx
 import mlx.nn as nn
 from mlx_lm.models.cache import KVCache, RotatingKVCache, make_prompt_cache
 
-from engine.inference import blas, fastmath
+from engine.inference import blas, facts, fastmath, gguf, hub
 from engine.inference.cache import BatchCache
+from engine.inference.facts import WEIGHT_FILES, Machine
 from engine.inference.tokenizer import ChatTokenizer
 
 POCKET = Path(__file__).resolve().parent.parent / "pocket"
@@ -24,10 +25,7 @@ POCKET = Path(__file__).resolve().parent.parent / "pocket"
 
 SMALL_MODEL = 20_000_000
 """Up to so many parameters a second BLAS thread gains less than it takes from the app."""
-CONNECT_SECONDS = 10.0
-"""How long the hub may take to answer."""
-WEIGHT_FILES = "model*.safetensors"
-HUB_FILES = ["*.json", WEIGHT_FILES, "tokenizer.model", "*.tiktoken", "*.txt", "*.jinja"]
+GGUF = ".gguf"
 
 
 class ModelError(Exception):
@@ -48,7 +46,7 @@ class LanguageModel:
         self.config = config
         limit = config.get("max_position_embeddings") or context
         self.context = min(context, int(limit))
-        self.eos_tokens: frozenset[int] = eos_tokens(path)
+        self.eos_tokens: frozenset[int] = facts.eos_tokens(path)
         self._body, self._embedding = _parts(model, source)
         self.vocab_size = self._check()
 
@@ -105,34 +103,52 @@ def load(source: str, context: int) -> tuple[LanguageModel, ChatTokenizer]:
     Raises:
         ModelError: if there is no such model, it can't be reached or is of an unknown or unusable kind.
     """
-    from mlx_lm.utils import load as load_mlx
-
     path = locate(source)
-    on_cpu = mx.default_device() == mx.Device(mx.cpu)
-    _check_size(source, path, on_cpu)
+    here = machine()
+    read = _read_gguf if path.suffix == GGUF else _read_folder
     try:
-        model, wrapper, config = cast(Any, load_mlx)(str(path), return_config=True)
+        _check_size(source, path, here)
+        model, tokenizer, config, ends = read(path, here.on_cpu)
+    except ModelError:
+        raise
     except Exception as error:  # from four libraries, each with errors of its own
         raise ModelError(f"{source}: the model in {path} can't be loaded: {error}") from error
-    if on_cpu:  # half precision and quantised products have no fast path there
-        model.set_dtype(mx.float32)
     model.eval()
     model.freeze()
     mx.eval(model.parameters())
     blas.load().set_threads(1 if parameters(model) <= SMALL_MODEL else os.cpu_count() or 1)
     lm = LanguageModel(model, source, path, config, context)
-    lm.eos_tokens |= frozenset(wrapper.eos_token_ids)
+    lm.eos_tokens |= ends
     if not lm.eos_tokens:
         raise ModelError(f"{source}: neither tokenizer nor config names an end-of-turn token (eos_token_id)")
     fastmath.install(lm)
     try:
-        return lm, ChatTokenizer(wrapper, lm.eos_tokens)
+        return lm, ChatTokenizer(tokenizer, lm.eos_tokens)
     except ValueError as error:
         raise ModelError(f"{source}: {error}") from error
 
 
+def _read_folder(path: Path, on_cpu: bool) -> tuple[Any, Any, dict[str, Any], frozenset[int]]:
+    """Model, tokenizer, configuration, and the tokens that end a turn as the tokenizer has them."""
+    from mlx_lm.utils import load as load_mlx
+
+    model, wrapper, config = cast(Any, load_mlx)(str(path), return_config=True)
+    if on_cpu:  # half precision and quantised products have no fast path there
+        model.set_dtype(mx.float32)
+    return model, wrapper, config, frozenset(wrapper.eos_token_ids)
+
+
+def _read_gguf(path: Path, on_cpu: bool) -> tuple[Any, Any, dict[str, Any], frozenset[int]]:
+    """The same of a GGUF file. On a CPU its quantised layers become float32, on a GPU they stay as they are."""
+    from engine.inference import gguf_model, gguf_tokenizer
+
+    header = gguf.read(path)
+    model, config = gguf_model.load(header, dense=on_cpu)
+    return model, gguf_tokenizer.tokenizer(header), config, gguf_tokenizer.eos_tokens(header)
+
+
 def locate(source: str) -> Path:
-    """The local folder of a source, downloaded if it has to be.
+    """The local folder or GGUF file of a source, downloaded if it has to be.
 
     Raises:
         ModelError: if there is none.
@@ -140,9 +156,9 @@ def locate(source: str) -> Path:
     if source == "pocket":
         return _folder(source, POCKET)
     path = Path(source).expanduser()
-    if path.exists() or path.is_absolute() or source.startswith((".", "~")) or source.count("/") != 1:
-        return _folder(source, path)
-    return _folder(source, _download(source))
+    if path.suffix == GGUF:
+        return _file(source, path)
+    return _folder(source, _download(source) if hub.is_id(source) else path)
 
 
 def parameters(model: nn.Module) -> int:
@@ -157,24 +173,12 @@ def memory() -> int:
     return mx.get_active_memory()
 
 
-def eos_tokens(folder: Path) -> frozenset[int]:
-    """Every end-of-turn token that the configuration files of a model name. Models name different ones in each."""
-    found: set[int] = set()
-    for name in ("config.json", "generation_config.json"):
-        if (folder / name).exists():
-            named = json.loads((folder / name).read_text(encoding="utf-8")).get("eos_token_id")
-            found.update(named if isinstance(named, list) else [] if named is None else [named])
-    return frozenset(found)
-
-
 def _folder(source: str, path: Path) -> Path:
     where = f"model source {source!r}"
-    if path.suffix == ".gguf":
-        raise ModelError(f"{where}: GGUF files aren't read. Give a folder in MLX format, or a hub id")
     if not path.is_dir():
         raise ModelError(
             f"{where}: there is no folder {path}. Give 'pocket', an existing folder in MLX format, "
-            f"or a hub id such as 'mlx-community/SmolLM2-135M-Instruct'"
+            f"a GGUF file, or a hub id such as 'mlx-community/SmolLM2-135M-Instruct'"
         )
     if not (path / "config.json").is_file():
         raise ModelError(f"{where}: {path} has no config.json, so it isn't a model in MLX format")
@@ -183,52 +187,34 @@ def _folder(source: str, path: Path) -> Path:
     return path
 
 
-def _check_size(source: str, path: Path, on_cpu: bool) -> None:
+def _file(source: str, path: Path) -> Path:
+    if not path.is_file():
+        raise ModelError(f"model source {source!r}: there is no file {path}")
+    return path
+
+
+def _check_size(source: str, path: Path, here: Machine) -> None:
     """Refuse what can't fit before the machine starts to swap."""
-    config = json.loads((path / "config.json").read_text(encoding="utf-8"))
-    quantised = "quantization" in config or "quantization_config" in config
-    widened = 1 if not on_cpu or quantised or config.get("torch_dtype", config.get("dtype")) == "float32" else 2
-    needed = widened * sum(file.stat().st_size for file in path.glob(WEIGHT_FILES))
-    there = _machine_memory()
-    if needed > 0.9 * there:
+    needed = facts.read(path).weights(here.on_cpu)
+    if needed > 0.9 * here.memory:
         raise ModelError(
-            f"{source}: its weights take {needed / 1e9:.1f} GB here, and this machine has {there / 1e9:.1f} GB. "
-            f"Choose a smaller or a quantised model"
+            f"{source}: its weights take {needed / 1e9:.1f} GB here, and this machine has "
+            f"{here.memory / 1e9:.1f} GB. Choose a smaller or a quantised model"
         )
 
 
-def _machine_memory() -> float:
-    """Bytes that the device MLX computes on has."""
+def machine() -> Machine:
+    """The device that MLX computes on."""
     own = mx.device_info().get("memory_size")
-    return float(own) if own is not None else float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    total = float(own) if own is not None else float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    return Machine(total, on_cpu=mx.default_device() == mx.Device(mx.cpu))
 
 
 def _download(source: str) -> Path:
-    """The hub's copy of a model; the local cache's where the hub can't be asked."""
-    from huggingface_hub import HfApi, constants, snapshot_download
-    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError, RepositoryNotFoundError
-
-    obstacle = "HF_HUB_OFFLINE is set" if constants.HF_HUB_OFFLINE else ""
-    if not obstacle:
-        try:
-            HfApi().model_info(source, timeout=CONNECT_SECONDS)  # one bounded question before a long download
-        except HFValidationError as error:
-            raise ModelError(f"model source {source!r} is no hub id: {error}") from error
-        except RepositoryNotFoundError as error:
-            raise ModelError(
-                f"model source {source!r}: the hub has no such model, or it needs a login (`hf auth login`)"
-            ) from error
-        except Exception as error:  # the HTTP library and its errors differ between versions of the hub's client
-            obstacle = f"the hub can't be reached ({error})"
     try:
-        return Path(snapshot_download(source, allow_patterns=HUB_FILES, local_files_only=bool(obstacle)))
-    except LocalEntryNotFoundError as error:
-        raise ModelError(
-            f"model source {source!r} isn't complete in the local cache and {obstacle or error}. "
-            f"Connect, give a local folder in MLX format, or use 'pocket'"
-        ) from error
-    except Exception as error:
-        raise ModelError(f"model source {source!r}: the download broke off: {error}. Try again") from error
+        return hub.download(source).folder
+    except hub.HubError as error:
+        raise ModelError(f"model source {error}") from error
 
 
 def _near(expected: mx.array, actual: mx.array) -> bool:

@@ -1,55 +1,84 @@
-"""Which prompts to compute together: those that begin alike share the computation of their beginning."""
+"""Which prompts to compute together, so that what they share is computed once. No MLX here."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
 Prompt = tuple[int, ...]
 
-FORWARD_COST = 64
+FORWARD_COST = 64.0
 """What one more forward pass costs beside its tokens, in tokens of a small model on a CPU."""
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Prompts computed as one rectangle, after their common beginning of `shared` tokens was computed once."""
+    """Prompts computed as one rectangle: the last `columns` tokens of each.
+
+    What comes before is known already (`known`), or is their common beginning of `shared` tokens and computed once.
+    """
 
     prompts: list[Prompt]
-    shared: int
+    columns: int
+    shared: int = 0
+    known: bool = False
 
     @property
     def tokens(self) -> int:
         """How many tokens are computed, padding included."""
-        width = max(len(prompt) for prompt in self.prompts)
-        return self.shared + len(self.prompts) * (width - self.shared)
+        return self.shared + len(self.prompts) * self.columns
+
+    def cost(self, forward: float) -> float:
+        return self.tokens + forward * (2 if self.shared else 1)
 
 
-def grouped(prompts: Sequence[Prompt]) -> list[Group]:
-    """Different prompts, in groups that save more by what they share than another forward pass costs.
+def grouped(
+    prompts: Sequence[Prompt], known: Mapping[Prompt, int] | None = None, forward: float = FORWARD_COST
+) -> list[Group]:
+    """Different prompts, in groups that save more by what they share than the passes they add cost.
 
-    A beginning never takes in a prompt's last token: its logits are what a prefill is for.
+    `known`: how many first tokens of a prompt need no computing, where any. That is made use of if it is
+    cheaper than computing beginnings again that many prompts share. A beginning never takes in a prompt's last
+    token: its logits are what a prefill is for.
     """
-    return _split(sorted(prompts))
+    fresh = _split(sorted(prompts), forward)
+    if not known:
+        return fresh
+    rest = sorted(prompt for prompt in prompts if not known.get(prompt))
+    reusing = _continued({prompt: known[prompt] for prompt in prompts if known.get(prompt)}, forward)
+    reusing += _split(rest, forward) if rest else []
+    return min(reusing, fresh, key=lambda groups: sum(group.cost(forward) for group in groups))
 
 
-def _split(ordered: list[Prompt]) -> list[Group]:
-    whole = _group(ordered)
+def _continued(known: Mapping[Prompt, int], forward: float) -> list[Group]:
+    """Prompts with known beginnings, those with about as much left to compute together."""
+    left = sorted(((len(prompt) - length, prompt) for prompt, length in known.items()), reverse=True)
+    groups: list[Group] = []
+    for index, (columns, prompt) in enumerate(left):
+        if not groups or (groups[-1].columns - columns) * (len(left) - index) > forward:
+            groups.append(Group([], columns, known=True))
+        groups[-1].prompts.append(prompt)
+    return groups
+
+
+def _split(ordered: list[Prompt], forward: float) -> list[Group]:
+    whole = _group(ordered, forward)
     if len(ordered) < 3:
         return [whole]
     alike = common(ordered)
     parts = [list(part) for _, part in groupby(ordered, key=lambda prompt: prompt[alike : alike + 1])]
-    apart = sum(_group(part).tokens for part in parts) + FORWARD_COST * (len(parts) - 1)
+    apart = sum(_group(part, forward).tokens for part in parts) + forward * (len(parts) - 1)
     if len(parts) == 1 or apart >= whole.tokens:
         return [whole]
-    return [group for part in parts for group in _split(part)]
+    return [group for part in parts for group in _split(part, forward)]
 
 
-def _group(ordered: list[Prompt]) -> Group:
+def _group(ordered: list[Prompt], forward: float) -> Group:
     alike = min(common(ordered), min(len(prompt) for prompt in ordered) - 1)
-    worth = len(ordered) > 1 and alike * (len(ordered) - 1) > FORWARD_COST
-    return Group(ordered, alike if worth else 0)
+    worth = len(ordered) > 1 and alike * (len(ordered) - 1) > forward
+    shared = alike if worth else 0
+    return Group(ordered, max(len(prompt) for prompt in ordered) - shared, shared)
 
 
 def common(ordered: Sequence[Prompt]) -> int:

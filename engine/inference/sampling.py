@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import mlx.core as mx
 import numpy as np
 
@@ -10,6 +13,12 @@ from engine.inference import fastmath
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 MIX = ((np.uint64(30), np.uint64(0xBF58476D1CE4E5B9)), (np.uint64(27), np.uint64(0x94D049BB133111EB)))
 LAST_SHIFT = np.uint64(31)
+
+BLOCK = 256
+"""Tokens summed up together when a sample is looked for: about the square root of a large vocabulary."""
+JUST_BELOW_ONE = 1.0 - 2.0**-24
+NOTHING = 1e-19
+"""The least weight that counts. `fastmath` makes 5e-20 of a logit of −inf."""
 
 
 def uniforms(keys: np.ndarray, positions: np.ndarray) -> np.ndarray:
@@ -30,6 +39,38 @@ def _mix(z: np.ndarray) -> np.ndarray:
     return z ^ (z >> LAST_SHIFT)
 
 
+class Stages(NamedTuple):
+    """Which stages of `draw` a batch needs. Hashable, so that a compiled `draw` can be kept for each."""
+
+    sampled: bool
+    """Some row isn't greedy."""
+    greedy: bool
+    """Some row is."""
+    scaled: bool
+    """Some row has a temperature other than 1."""
+    top_p: bool
+    top_k: int
+    """The largest k; 0 where no row has one."""
+    min_p: bool
+
+
+def stages(
+    temperature: np.ndarray,
+    top_p: np.ndarray | None = None,
+    top_k: np.ndarray | None = None,
+    min_p: np.ndarray | None = None,
+) -> Stages:
+    """What these settings, numpy arrays [B], ask for. None, or 1, 0 and 0, keep every token."""
+    return Stages(
+        sampled=bool((temperature != 0).any()),
+        greedy=bool((temperature == 0).any()),
+        scaled=bool(((temperature != 0) & (temperature != 1)).any()),
+        top_p=top_p is not None and bool((top_p < 1).any()),
+        top_k=0 if top_k is None else max(0, int(top_k.max(initial=0))),
+        min_p=min_p is not None and bool((min_p > 0).any()),
+    )
+
+
 def sample(
     logits: mx.array,
     uniforms: np.ndarray,
@@ -38,13 +79,27 @@ def sample(
     top_k: np.ndarray | None = None,
     min_p: np.ndarray | None = None,
 ) -> tuple[mx.array, mx.array]:
+    """Sample one token a row: `draw` with the stages that these numpy arrays [B] ask for."""
+    arrays = (None if setting is None else mx.array(setting) for setting in (temperature, top_p, top_k, min_p))
+    return draw(stages(temperature, top_p, top_k, min_p), logits, mx.array(uniforms), *arrays)
+
+
+def draw(
+    stages: Stages,
+    logits: mx.array,
+    uniforms: mx.array,
+    temperature: mx.array | None,
+    top_p: mx.array | None = None,
+    top_k: mx.array | None = None,
+    min_p: mx.array | None = None,
+) -> tuple[mx.array, mx.array]:
     """Sample one token a row by inverting the cumulative distribution.
 
-    Everything but the logits [B, V] is a numpy array [B]. Each truncation is judged on the whole
-    distribution at the row's temperature, and a token must pass all three: top-p keeps the likeliest tokens
-    up to and with the one that reaches the mass, top-k the k likeliest, min-p those of at least this share
-    of the likeliest one's probability. Tokens as likely as the last one kept are kept too. None, or 1, 0
-    and 0, keep every token.
+    A pure function of arrays: logits [B, V], all others float32 [B] but the int32 `top_k`; those whose stage
+    isn't needed are not looked at. Each truncation is judged on the whole distribution at the row's temperature,
+    and a token must pass all three: top-p keeps the likeliest tokens up to and with the one that reaches the
+    mass, top-k the k likeliest, min-p those of at least this share of the likeliest one's probability. Tokens as
+    likely as the last one kept are kept too.
 
     Tokens are counted in the order of the vocabulary whatever the other rows ask for, so a row's sample is its
     own. Temperature 0 takes the likeliest token.
@@ -54,52 +109,131 @@ def sample(
         rows. Not evaluated yet.
     """
     logits = logits.astype(mx.float32)
-    greedy = temperature == 0
-    if greedy.all():
+    if not stages.sampled:
         return mx.argmax(logits, axis=-1), mx.zeros(logits.shape[:1])
-    if (temperature != 1).any():
-        inverse = 1.0 / np.where(greedy, 1.0, temperature)
-        logits = logits * mx.array(inverse.astype(np.float32))[:, None]
+    if stages.scaled:
+        assert temperature is not None
+        logits = logits * (1.0 / mx.where(temperature == 0, 1.0, temperature))[:, None]
     top = mx.max(logits, axis=-1, keepdims=True)
     weights = fastmath.exp(logits - top)
-    floor = _least_weight(weights, top_p, top_k, min_p)
-    if floor is not None:
-        weights = mx.where(weights >= floor, weights, 0.0)
-    cumulative = mx.cumsum(weights, axis=-1)
-    total = cumulative[:, -1:]
-    # At most 1 − 2⁻²⁴ of the total rounds to less than the total, so the first token to exceed it has a weight.
-    target = mx.array(uniforms)[:, None] * total
-    tokens = mx.sum(cumulative <= target, axis=-1).astype(mx.uint32)
-    chosen = mx.take_along_axis(logits, tokens[:, None], axis=-1)
-    logprobs = (chosen - top - mx.log(total))[:, 0]
-    if greedy.any():
-        rows = mx.array(greedy)
-        tokens = mx.where(rows, mx.argmax(logits, axis=-1), tokens)
-        logprobs = mx.where(rows, 0.0, logprobs)
+    floor = _least_weight(stages, weights, top_p, top_k, min_p)
+    weights = mx.where(weights >= floor, weights, 0.0)
+    tokens, total = _invert(weights, uniforms[:, None])
+    chosen = mx.take_along_axis(logits, tokens, axis=-1)
+    tokens, logprobs = tokens[:, 0], (chosen - top - mx.log(total))[:, 0]
+    if stages.greedy:
+        assert temperature is not None
+        tokens = mx.where(temperature == 0, mx.argmax(logits, axis=-1), tokens)
+        logprobs = mx.where(temperature == 0, 0.0, logprobs)
     return tokens, logprobs
 
 
 def _least_weight(
-    weights: mx.array, top_p: np.ndarray | None, top_k: np.ndarray | None, min_p: np.ndarray | None
-) -> mx.array | None:
-    """[B, 1]: what a token must weigh to be kept, relative to the likeliest one's 1; None if all are."""
+    stages: Stages, weights: mx.array, top_p: mx.array | None, top_k: mx.array | None, min_p: mx.array | None
+) -> mx.array:
+    """[B, 1], or a scalar for all rows: what a token must weigh to be kept, relative to the likeliest one's 1."""
+    floor = mx.array(NOTHING)
     size = weights.shape[-1]
-    p = None if top_p is None or (top_p >= 1).all() else top_p
-    k = None if top_k is None or (top_k <= 0).all() else top_k
-    floors = [] if min_p is None or (min_p <= 0).all() else [mx.array(min_p.astype(np.float32))[:, None]]
-    if p is not None or k is not None:
+    if stages.min_p:
+        assert min_p is not None
+        floor = mx.maximum(floor, min_p[:, None])
+    if stages.top_k:
+        assert top_k is not None
+        k = min(stages.top_k, size)
+        # Sorting the k likeliest is cheap; finding them is one pass.
+        likeliest = mx.sort(mx.topk(weights, k, axis=-1), axis=-1)
+        last = mx.take_along_axis(likeliest, mx.clip(k - top_k, 0, k - 1)[:, None], axis=-1)
+        floor = mx.maximum(floor, mx.where((top_k > 0)[:, None], last, 0.0))
+    if stages.top_p:
+        assert top_p is not None
         descending = -mx.sort(-weights, axis=-1)
-        kept = mx.full((weights.shape[0], 1), size, dtype=mx.int32)
-        if k is not None:
-            kept = mx.minimum(kept, mx.array(np.where(k <= 0, size, k).astype(np.int32))[:, None])
-        if p is not None:
-            # A token is kept while those before it haven't reached the mass: the first always is.
-            before = mx.cumsum(descending, axis=-1) - descending
-            mass = mx.array(p.astype(np.float32))[:, None] * mx.sum(weights, axis=-1, keepdims=True)
-            within = mx.sum(before < mass, axis=-1, keepdims=True).astype(mx.int32)
-            within = mx.maximum(within, mx.array(np.where(p >= 1, size, 1).astype(np.int32))[:, None])
-            kept = mx.minimum(kept, within)
-        floors.append(mx.take_along_axis(descending, kept - 1, axis=-1))
-    if not floors:
-        return None
-    return floors[0] if len(floors) == 1 else mx.maximum(*floors)
+        # A token is kept while those before it haven't reached the mass: the first always is.
+        before = mx.cumsum(descending, axis=-1) - descending
+        mass = top_p[:, None] * mx.sum(weights, axis=-1, keepdims=True)
+        kept = mx.maximum(mx.sum(before < mass, axis=-1, keepdims=True), 1)
+        last = mx.take_along_axis(descending, kept - 1, axis=-1)
+        floor = mx.maximum(floor, mx.where((top_p < 1)[:, None], last, 0.0))
+    return floor
+
+
+def _invert(weights: mx.array, share: mx.array) -> tuple[mx.array, mx.array]:
+    """The token at which the running sum of weights [B, V] exceeds a share [B, 1] of the total.
+
+    In a large vocabulary first the block of tokens is found, then the token in it: a running sum over all of it
+    gathers errors (7e-5 of the log-probability at 49k tokens).
+
+    Returns:
+        Tokens [B, 1] uint32, each with a positive weight, and the total [B, 1].
+    """
+    B, V = weights.shape
+    if V <= 4 * BLOCK:
+        total = mx.sum(weights, axis=-1, keepdims=True)
+        return _first_beyond(weights, share * total)[0], total
+    blocks = -(-V // BLOCK)
+    if V % BLOCK:
+        weights = mx.pad(weights, [(0, 0), (0, blocks * BLOCK - V)])
+    weights = weights.reshape(B, blocks, BLOCK)
+    sums = mx.sum(weights, axis=-1)
+    total = mx.sum(sums, axis=-1, keepdims=True)
+    block, before, target = _first_beyond(sums, share * total)
+    inside = mx.take_along_axis(weights, block[..., None], axis=1)[:, 0]
+    token, _, _ = _first_beyond(inside, target - before)
+    return block * BLOCK + token, total
+
+
+def _first_beyond(weights: mx.array, target: mx.array) -> tuple[mx.array, mx.array, mx.array]:
+    """The first place with a weight where the running sum of weights [B, n] exceeds a target [B, 1].
+
+    Sums made in another order differ in their last bits: a target below 0, or one that no running sum exceeds, is
+    brought back into the range. Returns place [B, 1], the sum before it, and the target used.
+    """
+    running = mx.where(weights > 0, mx.cumsum(weights, axis=-1), 0.0)
+    target = mx.clip(target, 0.0, mx.max(running, axis=-1, keepdims=True) * JUST_BELOW_ONE)
+    place = mx.argmax((running > target).astype(mx.int32), axis=-1, keepdims=True)
+    before = mx.take_along_axis(running, place, axis=-1) - mx.take_along_axis(weights, place, axis=-1)
+    return place, before, target
+
+
+def adjusted(
+    logits: mx.array,
+    penalties: np.ndarray | None = None,
+    seen: Sequence[Sequence[int] | np.ndarray] | None = None,
+    biases: Sequence[Sequence[tuple[int, float]]] | None = None,
+    allowed: Sequence[Sequence[int] | None] | None = None,
+) -> mx.array:
+    """Logits [B, V] with what single rows ask for, as float32 [B, V]: penalty, then bias, then mask.
+
+    `penalties` float32 [B]: the logits of the tokens a row has `seen` in prompt and reply (ids, repeats allowed)
+    are divided by it where positive, multiplied where not (CTRL, arXiv 1909.05858; the prompt counts, as in Hugging
+    Face's transformers). `biases`: a row's (token, value) pairs, added. `allowed`: the ids a row may choose
+    among, None for all; every other logit becomes −inf. Not evaluated yet.
+    """
+    logits = logits.astype(mx.float32)
+    if penalties is not None and seen is not None:
+        rows, tokens = _places([ids if p != 1 else () for ids, p in zip(seen, penalties, strict=True)])
+        if len(rows):
+            before, penalty = logits[rows, tokens], mx.array(penalties.astype(np.float32))[rows]
+            # Written, not added up: a token seen twice is penalised once.
+            logits[rows, tokens] = mx.where(before > 0, before / penalty, before * penalty)
+    if biases is not None:
+        rows, tokens = _places([[token for token, _ in row] for row in biases])
+        if len(rows):
+            values = np.array([value for row in biases for _, value in row], np.float32)
+            logits = logits.at[rows, tokens].add(mx.array(values))
+    if allowed is not None:
+        free = mx.array([ids is None for ids in allowed])
+        may = mx.broadcast_to(free[:, None], logits.shape)
+        rows, tokens = _places([() if ids is None else ids for ids in allowed])
+        if len(rows):
+            may[rows, tokens] = mx.array(True)
+        logits = mx.where(may, logits, -mx.inf)
+    return logits
+
+
+def _places(ids: Sequence[Sequence[int] | np.ndarray]) -> tuple[mx.array, mx.array]:
+    """Token ids of each row as flat indices (row, token)."""
+    lengths = [len(row) for row in ids]
+    rows = np.repeat(np.arange(len(ids), dtype=np.int32), lengths)
+    flat = [np.asarray(row, np.int32) for row in ids if len(row)]
+    tokens = np.concatenate(flat) if flat else np.zeros(0, np.int32)
+    return mx.array(rows), mx.array(tokens)

@@ -9,7 +9,9 @@ import numpy as np
 
 from engine.inference import fastmath
 from engine.inference.adapters import Adapters
+from engine.inference.constraints import Choices
 from engine.inference.models import LanguageModel
+from engine.inference.sampling import adjusted
 
 COLDEST = 1e-4
 """Stands for temperature 0, which has no finite log-probabilities."""
@@ -22,10 +24,12 @@ def reply_logprobs(
     prompt: Sequence[int],
     replies: Sequence[Sequence[int]],
     temperature: float,
+    choices: Choices | None = None,
 ) -> list[float]:
     """Natural log-probability of each reply (token ids, its end of turn included) after the prompt.
 
-    At the given temperature over the whole vocabulary. On the device thread.
+    At the given temperature, over the whole vocabulary or, with `choices`, over the tokens these allow after what
+    came before; every reply must then be one of them (else KeyError). On the device thread.
     """
     longest = max(len(reply) for reply in replies)
     rows = np.zeros((len(replies), len(prompt) + longest), np.int32)
@@ -38,6 +42,9 @@ def reply_logprobs(
     with adapters.rows([adapters.slot(player)] * len(replies)):
         hidden = lm.hidden(tokens[:, :-1])[:, len(prompt) - 1 :]
         logits = lm.head(hidden).astype(mx.float32) / max(temperature, COLDEST)
+    if choices is not None:
+        allowed = [ids for reply in replies for ids in [*choices.along(reply), *[None] * (longest - len(reply))]]
+        logits = adjusted(logits.reshape(-1, logits.shape[-1]), allowed=allowed).reshape(logits.shape)
     targets = tokens[:, len(prompt) :]
     chosen = mx.take_along_axis(logits, targets[..., None], axis=-1)[..., 0]
     logprobs = ((chosen - fastmath.logsumexp(logits)) * mx.array(mask)).sum(axis=-1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -32,6 +33,11 @@ class Tokenizer(Protocol):
 
     def decode(self, tokens: Sequence[int]) -> str: ...
 
+    @property
+    def pieces(self) -> Sequence[bytes]:
+        """What each token id adds to a text, in UTF-8; nothing for special tokens."""
+        ...
+
 
 class ChatTokenizer:
     """A Hugging Face tokenizer with its chat template.
@@ -56,6 +62,7 @@ class ChatTokenizer:
         self.end_of_turn: int = own if own in self.eos_tokens else min(self.eos_tokens)
         self._prompts: Remembered[list[int]] = Remembered(CACHED_PROMPTS)
         self._texts: Remembered[str] = Remembered(CACHED_TEXTS)
+        self._pieces: list[bytes] | None = None
 
     def prompt(self, messages: Sequence[Message]) -> list[int]:
         """Messages in the chat template, up to where the assistant's answer begins."""
@@ -68,6 +75,26 @@ class ChatTokenizer:
     def decode(self, tokens: Sequence[int]) -> str:
         """The text, without end-of-turn and other special tokens. Broken bytes become U+FFFD."""
         return self._texts.get(tuple(tokens), lambda: self._decode(tokens))
+
+    @property
+    def pieces(self) -> Sequence[bytes]:
+        """What each token id adds to a text, in UTF-8; nothing for special tokens. Made when first asked for.
+
+        A space that a decoder drops before the first word is kept.
+        """
+        if self._pieces is None:
+            self._pieces = self._read_vocabulary()
+        return self._pieces
+
+    def _read_vocabulary(self) -> list[bytes]:
+        spelled = self._tokenizer.convert_ids_to_tokens(list(range(len(self._tokenizer))))
+        added = self._tokenizer.added_tokens_decoder
+        decoder = json.dumps(json.loads(self._tokenizer.backend_tokenizer.to_str()).get("decoder"))
+        read = _byte_level if '"ByteLevel"' in decoder else _sentence_piece
+        return [
+            (b"" if added[id].special else added[id].content.encode()) if id in added else read(token or "")
+            for id, token in enumerate(spelled)
+        ]
 
     def _decode(self, tokens: Sequence[int]) -> str:
         kept = [token for token in tokens if token not in self.eos_tokens]
@@ -105,6 +132,32 @@ class ByteTokenizer:
 
     def decode(self, tokens: Sequence[int]) -> str:
         return bytes(token for token in tokens if token < 256).decode("utf-8", "replace")
+
+    @property
+    def pieces(self) -> Sequence[bytes]:
+        return [*(bytes([byte]) for byte in range(256)), b"", b""]
+
+
+def _byte_level(token: str) -> bytes:
+    """A token of a byte-level vocabulary (GPT-2's), where each byte is written as a printable character."""
+    return b"".join(bytes([BYTES[c]]) if c in BYTES else c.encode() for c in token)
+
+
+def _sentence_piece(token: str) -> bytes:
+    """A token of a vocabulary in which a space is ▁, and a byte without a token of its own <0xNN>."""
+    if len(token) == 6 and token.startswith("<0x") and token.endswith(">"):
+        return bytes([int(token[3:5], 16)])
+    return token.replace("▁", " ").encode()
+
+
+def _printable_bytes() -> dict[str, int]:
+    """Character → byte: printable Latin-1 characters are themselves, all others count up from 256."""
+    own = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
+    others = [byte for byte in range(256) if byte not in own]
+    return {chr(byte): byte for byte in own} | {chr(256 + n): byte for n, byte in enumerate(others)}
+
+
+BYTES = _printable_bytes()
 
 
 def _clean(text: str) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 import numpy as np
 
@@ -31,6 +32,25 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
+class Allowed:
+    """What each of N active tokens was chosen among, one list after the other."""
+
+    ends: np.ndarray
+    """[N + 1] int64: the list of token n is `tokens[ends[n] : ends[n + 1]]`; an empty one stands for all tokens."""
+    tokens: np.ndarray
+    """[M] int32: token ids."""
+
+    def places(self, start: int, stop: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Of the active tokens from `start` to before `stop`: which are limited [n] bool, and what may be chosen.
+
+        That is flat indices into a matrix [n, V]: rows [m] and token ids [m].
+        """
+        counts = np.diff(self.ends[start : stop + 1])
+        rows = np.repeat(np.arange(stop - start, dtype=np.int32), counts)
+        return counts > 0, rows, self.tokens[self.ends[start] : self.ends[stop]]
+
+
+@dataclass(frozen=True, slots=True)
 class Microbatch:
     """One forward and backward pass."""
 
@@ -50,6 +70,8 @@ class Microbatch:
     """[N] float32."""
     versions: np.ndarray
     """[N] int32: the policy version that sampled each."""
+    allowed: Allowed | None = None
+    """What constrained tokens were chosen among; None where no token was."""
 
     @property
     def size(self) -> int:
@@ -75,7 +97,8 @@ def rows(records: Sequence[TrainingRecord]) -> list[Row]:
     said before, the prefix breaks and a new row starts.
 
     Raises:
-        ValueError: an empty prompt or completion, or tokens, log-probabilities and versions of unequal number.
+        ValueError: an empty prompt or completion; tokens, log-probabilities and versions of unequal number; or a
+            token that isn't among those that were allowed.
     """
     made: list[Row] = []
     latest: dict[tuple[str, str], Row] = {}
@@ -149,7 +172,16 @@ def _microbatch(group: list[Row], first_segment: int) -> Microbatch:
         advantages=np.repeat(np.array([record.advantage for record in records], np.float32), lengths),
         temperatures=np.repeat(np.array([record.temperature for record in records], np.float32), lengths),
         versions=_flat((record.versions for record in records), np.int32),
+        allowed=_allowed(records),
     )
+
+
+def _allowed(records: Sequence[TrainingRecord]) -> Allowed | None:
+    if not any(record.allowed for record in records):
+        return None
+    lists = [ids for record in records for ids in record.allowed or [[]] * len(record.tokens)]
+    ends = np.cumsum([0, *map(len, lists)])
+    return Allowed(ends, np.fromiter(chain.from_iterable(lists), np.int32, ends[-1]))
 
 
 def _flat(lists, dtype: type) -> np.ndarray:
@@ -168,3 +200,13 @@ def _check(record: TrainingRecord) -> None:
             f"{where} has {len(record.tokens)} tokens, {len(record.logprobs)} log-probabilities and "
             f"{len(record.versions)} versions; they must be equally many"
         )
+    if not record.allowed:
+        return
+    if len(record.allowed) != len(record.tokens):
+        raise ValueError(
+            f"{where} has {len(record.tokens)} tokens, and what was allowed of {len(record.allowed)}; they must be "
+            "equally many"
+        )
+    for token, ids in zip(record.tokens, record.allowed, strict=True):
+        if ids and token not in ids:
+            raise ValueError(f"{where} has token {token}, which was not among the {len(ids)} allowed")

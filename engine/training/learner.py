@@ -173,7 +173,7 @@ class Learner:
         def objective(parameters: Parameters) -> tuple[mx.array, dict[str, mx.array]]:
             with self.adapters.learning(parameters):
                 hidden = active_hidden(self.lm, tokens, positions)
-            scores = score(self.lm, hidden, targets, temperatures, reference)
+            scores = score(self.lm, hidden, targets, temperatures, reference, microbatch.allowed)
             policy, ratio = losses.ppo_clip(scores.logprobs, behaviour, advantages, train.clip_low, train.clip_high)
             measured = {
                 "policy_loss": policy,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,10 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class LocalTrainer:
-    """Plays (through `client`), learns and publishes. Make one with `LocalTrainer.open(config)`."""
+    """Plays (through `client`), learns and publishes. Make one with `LocalTrainer.open(config)`.
+
+    `drains`: new weights wait until the policy's completions in flight are done, which go on with them otherwise.
+    """
 
     device: Device
     model: LanguageModel
@@ -33,6 +37,7 @@ class LocalTrainer:
     adapters: Adapters
     learner: Learner
     client: LocalClient
+    drains: bool = False
 
     @classmethod
     async def open(cls, config: Config, *, on_error: Callable[[BaseException], None]) -> LocalTrainer:
@@ -53,13 +58,13 @@ class LocalTrainer:
         client = LocalClient(
             device, model, adapters, tokenizer, config.model, lockstep=config.run.max_staleness == 0
         )
-        return cls(device, model, tokenizer, adapters, learner, client)
+        return cls(device, model, tokenizer, adapters, learner, client, drains=config.run.on_publish == "drain")
 
     async def train(self, records: list[TrainingRecord]) -> dict[str, float]:
         """One optimiser step on the records, then the new weights go to the policy's slot."""
         metrics = await self.device.work(self.learner.step(records))
         if not metrics.get("skipped"):
-            await self.device.call(self.learner.publish, POLICY)
+            await self.client.publish(POLICY, partial(self.learner.publish, POLICY), drain=self.drains)
         return metrics
 
     def reconfigure(self, train: TrainConfig) -> None:
@@ -92,7 +97,8 @@ class LocalTrainer:
         self.adapters.publish(POLICY, self.learner.parameters, self.learner.version)
 
     async def close(self) -> None:
-        self.device.stop()
+        if self.device.stop():
+            self.adapters.close()
 
 
 def _load(config: Config) -> tuple[LanguageModel, ChatTokenizer, Adapters, Learner]:
@@ -105,7 +111,7 @@ def _load(config: Config) -> tuple[LanguageModel, ChatTokenizer, Adapters, Learn
     from engine.training.learner import Learner
 
     model, tokenizer = models.load(config.model.source, config.model.context)
-    adapters = Adapters(model, config.lora)
+    adapters = Adapters(model, config.lora, memory=config.model.adapters_mb << 20)
     learner = Learner(model, adapters, config.train, config.run.seed)
     adapters.publish(POLICY, learner.parameters, learner.version)
     return model, tokenizer, adapters, learner

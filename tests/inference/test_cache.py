@@ -65,14 +65,45 @@ def test_random_joining_leaving_and_growing_keeps_every_row_as_it_is():
             batch.check()
 
 
-def test_one_row_spreads_to_several_that_begin_later_and_hold_less():
+def test_beginnings_of_rows_become_rows_of_their_own_and_leave_the_others_as_they_are():
     rng = np.random.default_rng(1)
+    for _ in range(20):
+        batch = fresh(rng)
+        rows = rng.integers(0, len(batch.rows), 4)
+        counts = [int(rng.integers(1, batch.rows[row].shape[1] + 1)) for row in rows]
+        spread = Rows(
+            batch.cache.spread(rows.tolist(), counts),
+            [batch.rows[row][:, :count] for row, count in zip(rows, counts, strict=True)],
+        )
+        for each in (spread, batch):
+            each.check()
+        spread.append(rng, 3)
+        batch.append(rng, 1)
+        for each in (spread, batch):
+            each.check()
+
+
+def test_a_row_of_which_nothing_is_taken_may_begin_later_still():
+    rng = np.random.default_rng(2)
     batch = Rows(BatchCache([0]), [np.zeros((HEADS, 0, SIZE), np.float32)])
     batch.append(rng, 5)
     [whole] = batch.rows
-    batch.cache.spread([0, 2, 4])
-    batch.rows = [whole, whole[:, :3], whole[:, :1]]
-    batch.check()
+    later = Rows(batch.cache.spread([0, 0, 0], [4, 0, -2]), [whole[:, :4], whole[:, :0], whole[:, :0]])
+    later.append(rng, 3)
+    later.rows[2] = later.rows[2][:, 2:]  # its first two columns were padding
+    later.check()
+
+
+def test_rows_taken_are_a_copy_and_several_caches_become_one():
+    rng = np.random.default_rng(3)
+    first, second = fresh(rng), fresh(rng)
+    kept = np.array([0])
+    taken = Rows(first.cache.taken(kept), first.rows[:1])
+    assert taken.cache.bytes == 4 * 2 * first.rows[0].size
+    first.append(rng, 2)
+    both = Rows(BatchCache.joined([taken.cache, second.cache]), [*taken.rows, *second.rows])
+    for each in (first, second, taken, both):
+        each.check()
 
 
 def test_rows_of_equal_length_need_no_mask_and_one_offset():

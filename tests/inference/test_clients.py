@@ -10,8 +10,9 @@ import time
 import pytest
 
 from engine.config import LoRAConfig, ModelConfig
-from engine.inference.clients import LocalClient, ScriptedClient
+from engine.inference.clients import LocalClient
 from engine.inference.device import Device
+from engine.inference.scripted import ScriptedClient
 from engine.types import EngineError, Sampling, StopReason
 from tests.inference.conftest import Oracle, moved
 from tests.tiny import END
@@ -23,11 +24,11 @@ def ask(text: str) -> list:
     return [{"role": "user", "content": text}]
 
 
-def _load(folder):
+def _load(folder, context):
     from engine.inference import models
     from engine.inference.adapters import Adapters
 
-    lm, tokenizer = models.load(str(folder), 256)
+    lm, tokenizer = models.load(str(folder), context)
     adapters = Adapters(lm, LoRAConfig(rank=4))
     adapters.publish("policy", moved(adapters, 1), 1)
     return lm, tokenizer, adapters
@@ -36,15 +37,20 @@ def _load(folder):
 class Local:
     """A client over its own device, and what became of it."""
 
-    def __init__(self, folder, *, lockstep: bool = False, **config) -> None:
-        self.folder, self.lockstep = folder, lockstep
-        self.config = ModelConfig(**config)
+    def __init__(
+        self, folder, *, lockstep: bool = False, endless: bool = False, context: int = 256, **config
+    ) -> None:
+        """`endless`: no token ends a turn."""
+        self.folder, self.lockstep, self.endless = folder, lockstep, endless
+        self.config = ModelConfig(context=context, **config)
         self.errors: list[BaseException] = []
         self.device = Device(on_error=self.errors.append)
 
     async def __aenter__(self) -> Local:
         self.device.start()
-        self.lm, self.tokenizer, self.adapters = await self.device.call(_load, self.folder)
+        self.lm, self.tokenizer, self.adapters = await self.device.call(_load, self.folder, self.config.context)
+        if self.endless:
+            self.lm.eos_tokens = frozenset()
         self.client = LocalClient(
             self.device, self.lm, self.adapters, self.tokenizer, self.config, lockstep=self.lockstep
         )
@@ -313,6 +319,124 @@ async def test_the_event_loop_stays_responsive_while_the_device_works(folder):
             lags.append(time.perf_counter() - start - 0.002)
     assert sorted(lags)[len(lags) // 2] < 0.02
     assert threading.active_count() < 20
+
+
+# What waits on this side
+
+
+@pytest.mark.parametrize("lockstep", [False, True])
+async def test_the_device_has_no_more_requests_than_the_queue_holds_and_all_come_back_in_order(folder, lockstep):
+    async with Local(folder, lockstep=lockstep, queue=4, rows=2) as local:
+        local.client.settle = local.client.flush
+        most, batcher = 0, local.client._server._batcher
+        tick = batcher.tick
+
+        def watched():
+            nonlocal most
+            most = max(most, len(batcher))
+            return tick()
+
+        batcher.tick = watched  # type: ignore[method-assign]
+        order: list[int] = []
+        futures = [
+            local.submit(f"{i}", key=i, sampling=Sampling(max_tokens=2), on_done=lambda i=i: order.append(i))
+            for i in range(20)
+        ]
+        local.client.flush()
+        await asyncio.wait_for(asyncio.gather(*futures), 10)
+        assert most == 4
+        assert sorted(order) == list(range(20))
+        assert all(abs(place - i) < 4 for place, i in enumerate(order))
+
+
+async def test_what_waits_for_the_queue_costs_nothing_not_even_a_prompt_and_can_be_withdrawn(folder):
+    async with Local(folder, queue=2, rows=1, endless=True) as local:
+        rendered = []
+        prompt = local.tokenizer.prompt
+        local.tokenizer.prompt = lambda messages: rendered.append(messages) or prompt(messages)  # type: ignore
+        futures = [local.submit(f"{i}", sampling=Sampling(max_tokens=30)) for i in range(100)]
+        await asyncio.sleep(0.005)
+        assert 2 <= len(rendered) < 50
+        for future in futures[10:]:
+            future.cancel()
+        await asyncio.wait_for(asyncio.gather(*futures[:10]), 10)
+        assert len(rendered) == 10
+        assert local.client.in_flight == 0
+
+
+async def test_a_deadline_counts_from_asking_also_where_the_queue_is_full(folder):
+    async with Local(folder, queue=1, rows=1, endless=True) as local:
+        done = []
+        hog = local.submit("hog", sampling=Sampling(max_tokens=200))
+        late = local.submit("late", sampling=Sampling(seconds=0.01), on_done=lambda: done.append(1))
+        completion = await asyncio.wait_for(late, 5)
+        assert (completion.stop_reason, completion.tokens, completion.text) == (StopReason.DEADLINE, [], "")
+        assert completion.prompt_tokens == local.tokenizer.prompt(ask("late"))
+        assert not hog.done()
+        assert done == [1]
+        assert (await hog).stop_reason is StopReason.LENGTH
+
+
+async def test_a_deadline_cuts_a_reply_short(folder):
+    async with Local(folder, endless=True, context=256) as local:
+        cut = await local.submit("x", sampling=Sampling(max_tokens=10**6, temperature=0.0, seconds=0.02))
+        assert cut.stop_reason in (StopReason.DEADLINE, StopReason.CONTEXT)
+        assert len(cut.tokens) == len(cut.logprobs) == len(cut.versions)
+
+
+async def test_a_stop_string_ends_the_text_before_it_and_the_record_after_it(folder):
+    async with Local(folder, endless=True) as local:
+        whole = await local.submit("x", sampling=Sampling(max_tokens=40))
+        letters = [character for character in whole.text[3:] if character.isascii() and character.isprintable()]
+        stop = letters[0]
+        cut = await local.submit("x", sampling=Sampling(max_tokens=40, stop=(stop, "no such text")))
+    assert cut.stop_reason is StopReason.STOP
+    assert cut.text == whole.text[: whole.text.index(stop)]
+    assert cut.tokens == whole.tokens[: len(cut.tokens)]
+    assert local.tokenizer.decode(cut.tokens).endswith(stop)
+
+
+async def test_choices_and_biases_are_given_as_texts(folder):
+    async with Local(folder) as local:
+        chosen = await local.submit("x", sampling=Sampling(max_tokens=1, choices=("left", "right")))
+        biased = await local.submit("x", sampling=Sampling(max_tokens=3, logit_bias=(("q", 100.0),)))
+        wrong = local.submit("x", sampling=Sampling(logit_bias=(("two tokens", 1.0),)))
+        fine = local.submit("x")
+        with pytest.raises(ValueError, match="two tokens"):
+            await wrong
+        assert (await fine).tokens
+    assert chosen.text in ("left", "right")  # whole, whatever max_tokens
+    assert [len(allowed) for allowed in chosen.allowed] == [2] + [1] * (len(chosen.tokens) - 1)
+    assert biased.text == "qqq"
+    assert biased.allowed == []
+
+
+@pytest.mark.parametrize("stop", [("",), ("ok", "")])
+async def test_an_empty_stop_string_is_refused(folder, stop):
+    async with Local(folder) as local:
+        with pytest.raises(ValueError, match="empty"):
+            await local.submit("x", sampling=Sampling(stop=stop))
+
+
+async def test_in_lockstep_forgetting_makes_what_follows_repeatable_to_the_last_bit(folder):
+    async def conversation(local) -> list:
+        text, logprobs = "Tell me all. " * 6, []
+        for _ in range(3):
+            future = local.submit(text, key=len(text))
+            local.client.flush()
+            completion = await asyncio.wait_for(future, 5)
+            logprobs.append(completion.logprobs)
+            text += completion.text + "Go on. "
+        return logprobs
+
+    async with Local(folder, lockstep=True) as local:
+        local.client.settle = lambda: None
+        first = await conversation(local)
+        assert local.client.stats.hits == 2
+        local.client.forget()
+        again = await conversation(local)
+        assert local.client.stats.hits == 4
+    assert first == again
 
 
 # A client without a model

@@ -12,6 +12,7 @@ import pytest
 from huggingface_hub import constants
 
 from engine.inference import models
+from engine.inference.facts import Machine
 from engine.inference.models import LanguageModel, ModelError
 from tests.tiny import tiny_model
 
@@ -119,7 +120,7 @@ BROKEN = {
     "no folder": (lambda path: path / "nowhere", "there is no folder"),
     "no config": (lambda path: path, "no config.json"),
     "no weights": (lambda path: drop(tiny_model(path), "model.safetensors"), r"no model\*.safetensors"),
-    "gguf": (lambda path: path / "model.gguf", "GGUF"),
+    "gguf": (lambda path: path / "model.gguf", "there is no file"),
     "unknown type": (lambda path: changed(tiny_model(path), model_type="nonesuch"), "nonesuch not supported"),
     "other sizes": (lambda path: changed(tiny_model(path), hidden_size=64), "can't be loaded"),
     "no tokenizer": (lambda path: drop(tiny_model(path), "tokenizer.json"), "can't be loaded"),
@@ -142,7 +143,7 @@ def changed(folder, **config):
 def test_a_source_that_cant_be_loaded_is_said_plainly(tmp_path, monkeypatch, make, message):
     source = make(tmp_path)
     if message == "and this machine has":
-        monkeypatch.setattr(models, "_machine_memory", lambda: 1000.0)
+        monkeypatch.setattr(models, "machine", lambda: Machine(1000.0, on_cpu=True))
     with pytest.raises(ModelError, match=message) as caught:
         models.load(str(source), 64)
     assert str(source) in str(caught.value)

@@ -161,6 +161,54 @@ def test_there_are_no_more_minibatches_than_rows_and_none_without():
     assert flat([], 100) == []
 
 
+def chosen_among(microbatch: batching.Microbatch) -> list[tuple[int, list[int]]]:
+    """(token, what was allowed) of each active token, read off in two parts as chunks do."""
+    assert microbatch.allowed is not None
+    count = len(microbatch.targets)
+    lists: list[list[int]] = [[] for _ in range(count)]
+    for start, stop in ((0, count // 2), (count // 2, count)):
+        limited, rows, tokens = microbatch.allowed.places(start, stop)
+        for row, token in zip(rows.tolist(), tokens.tolist(), strict=True):
+            lists[start + row].append(token)
+        assert limited.tolist() == [bool(ids) for ids in lists[start:stop]]
+    return list(zip(microbatch.targets.tolist(), lists, strict=True))
+
+
+def test_what_was_allowed_follows_its_tokens_where_rows_are_merged_and_turns_go_on():
+    first, second = record(0, [1, 2], [3, 4]), record(2, [1, 2, 3, 4, 5], [6, 4])
+    equal, free = record(3, [1, 2], [3, 4], rollout="equal"), record(1, [9, 9, 9], [8, 2], rollout="free")
+    first.allowed, second.allowed = [[3, 30], [4]], [[6, 7, 60], [4, 5]]
+    equal.allowed = [[2, 3], [4, 400]]
+    [minibatch] = flat([first, second, equal, free, record(0, [1, 2], [3, 4], rollout="too")], 1000)
+    [microbatch] = minibatch.microbatches
+    expected = [
+        (token, ids) for r in (first, second, equal) for token, ids in zip(r.tokens, r.allowed, strict=True)
+    ]
+    expected += [(8, []), (2, []), (3, []), (4, [])]
+    assert sorted(chosen_among(microbatch)) == sorted(expected)
+
+
+def test_microbatches_without_a_constrained_token_hold_no_mask():
+    long = record(1, list(range(1, 60)), [3, 2], rollout="long")
+    long.allowed = [[3, 4], [2]]
+    [minibatch] = flat([record(0, [1, 2], [3, 4]), long], 64)
+    assert [m.allowed is None for m in minibatch.microbatches] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("allowed", "complaint"),
+    [
+        ([[3]], "turn 0 of rollout r .* has 2 tokens, and what was allowed of 1"),
+        ([[3], [5, 6]], "has token 4, which was not among the 2 allowed"),
+    ],
+)
+def test_a_token_that_was_not_allowed_is_refused_by_name(allowed, complaint):
+    broken = record(0, [1, 2], [3, 4])
+    broken.allowed = allowed
+    with pytest.raises(ValueError, match=complaint):
+        batching.rows([broken])
+
+
 @pytest.mark.parametrize(
     ("prompt", "tokens", "logprobs", "complaint"),
     [

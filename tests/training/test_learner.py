@@ -12,11 +12,13 @@ import numpy as np
 import pytest
 from mlx import nn
 from mlx.utils import tree_flatten
+from scipy.special import log_softmax
 
 from engine.config import LoRAConfig, TrainConfig
 from engine.inference import models
 from engine.inference.adapters import Adapters, Parameters
 from engine.inference.batcher import Batcher, Request
+from engine.inference.constraints import Choices
 from engine.training.learner import Learner
 from engine.types import POLICY, Sampling, TrainingRecord
 from tests.tiny import END
@@ -167,6 +169,52 @@ def test_what_the_batcher_sampled_has_ratio_1(tiny: Tiny, temperature: float):
     assert metrics["mismatch_max"] < 1e-4
     assert metrics["ratio_max"] == pytest.approx(1.0, abs=1e-4)
     assert metrics["age_mean"] == 0.0
+
+
+@pytest.mark.parametrize("temperature", [0.6, 1.5])
+def test_constrained_replies_have_ratio_1_among_what_was_allowed(tiny: Tiny, temperature: float):
+    learner = tiny.learner()
+    learner.parameters = tiny.moved()
+    learner.version = 3
+    learner.publish("constrained")
+    legal = Choices([[10, 20, 30, END], [10, 21, END], [11, END], [12, 20, END], [12, END]])
+    prompts = {id: record.prompt_tokens for id, record in enumerate(tiny.records(24))}
+    batcher = Batcher(tiny.lm, tiny.adapters, rows=7)
+    for id, prompt in prompts.items():
+        choices = None if id % 4 == 0 else legal
+        sampling = Sampling(temperature, max_tokens=8)
+        batcher.add(Request(id, prompt, sampling, "constrained", key=id, choices=choices))
+    records = []
+    while len(batcher):
+        for made in batcher.tick().finished:
+            record = TrainingRecord(
+                f"{made.id}", 0, "First", "game", prompts[made.id], made.tokens, made.logprobs, made.versions, 1.0
+            )
+            record.temperature, record.allowed = temperature, made.allowed
+            records.append(record)
+    assert {len(record.tokens) for record in records if record.allowed} >= {2, 3}
+    metrics = finish(learner, records)
+    assert metrics["mismatch_max"] < 2e-5
+    assert metrics["ratio_max"] == pytest.approx(1.0, abs=2e-5)
+    for record in records:
+        record.allowed = []
+    unmasked = tiny.learner()
+    unmasked.parameters, unmasked.version = tiny.moved(), 4
+    assert finish(unmasked, records)["mismatch_max"] > 1.0
+
+
+def test_learning_from_constrained_replies_moves_weight_among_the_legal_ones(tiny: Tiny):
+    learner = tiny.learner(learning_rate=1e-2, entropy=0.01, kl=0.1)
+    good, bad = (TrainingRecord("r", 0, "First", "game", [5, 6, 7], [t, END], [], [0, 0], 1.0) for t in (11, 10))
+    bad.rollout_id, bad.advantage = "s", -1.0
+    for record in (good, bad):
+        record.allowed = [[10, 11], [END]]
+        two = tiny.logits([5, 6, 7])[-1][[10, 11]]
+        record.logprobs = [float(log_softmax(two)[record.tokens[0] - 10]), 0.0]
+    before = good.logprobs[0]
+    assert finish(learner, [good, bad])["mismatch_max"] < 1e-5
+    assert log_softmax(tiny.logits([5, 6, 7], learner.parameters)[-1][[10, 11]])[1] > before + 0.01
+    assert all(np.isfinite(np.array(array)).all() for array in learner.parameters.values())
 
 
 @pytest.mark.parametrize("advantage", [1.0, -1.0])

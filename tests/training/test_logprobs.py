@@ -5,6 +5,7 @@ from __future__ import annotations
 import mlx.core as mx
 import numpy as np
 import pytest
+from scipy.special import log_softmax
 
 from engine.inference import fastmath
 from engine.training import batching
@@ -29,13 +30,41 @@ def microbatch_of(records: list[TrainingRecord]) -> tuple[batching.Microbatch, l
     return microbatch, ordered
 
 
+def constrained(records: list[TrainingRecord], seed: int = 0) -> list[TrainingRecord]:
+    """Records of which two in three were chosen among few tokens, some of them among one."""
+    rng = np.random.default_rng(seed)
+    for index, record in enumerate(records):
+        if index % 3:
+            others = [rng.choice(262, rng.integers(0, 9), replace=False).tolist() for _ in record.tokens]
+            record.allowed = [sorted({*ids, token}) for ids, token in zip(others, record.tokens, strict=True)]
+    return records
+
+
+def masked_logs(tiny: Tiny, records: list[TrainingRecord], parameters=None) -> np.ndarray:
+    """[N, V] in double precision: log-probabilities over what was allowed, −inf elsewhere."""
+    found = []
+    for record in records:
+        for logs, ids in zip(
+            tiny.logs(record, parameters), record.allowed or [[]] * len(record.tokens), strict=True
+        ):
+            possible = np.isin(np.arange(len(logs)), ids) if ids else np.ones(len(logs), bool)
+            found.append(log_softmax(np.where(possible, logs, -np.inf)))
+    return np.array(found)
+
+
 def scores_of(tiny: Tiny, microbatch: batching.Microbatch, chunk_elements: int = 1 << 25) -> Scores:
     tokens, positions = mx.array(microbatch.tokens), mx.array(microbatch.positions)
     with tiny.adapters.learning(tiny.moved()):
         hidden = active_hidden(tiny.lm, tokens, positions)
     base = active_hidden(tiny.lm, tokens, positions)
     return score(
-        tiny.lm, hidden, mx.array(microbatch.targets), mx.array(microbatch.temperatures), base, chunk_elements
+        tiny.lm,
+        hidden,
+        mx.array(microbatch.targets),
+        mx.array(microbatch.temperatures),
+        base,
+        microbatch.allowed,
+        chunk_elements,
     )
 
 
@@ -58,6 +87,75 @@ def test_a_padded_row_gets_the_scores_it_would_get_alone(tiny: Tiny, fast: str, 
         np.testing.assert_allclose(np.array(array), oracle, atol=3e-5, rtol=1e-5, err_msg=name)
 
 
+@pytest.mark.parametrize("fast", ["0", "1"])
+@pytest.mark.parametrize("positions", [7, 10_000])
+def test_constrained_tokens_are_scored_among_what_was_allowed(
+    tiny: Tiny, fast: str, positions: int, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv(fastmath.SWITCH, fast)
+    microbatch, records = microbatch_of(constrained(mixed_records(tiny)))
+    found = scores_of(tiny, microbatch, positions * tiny.lm.vocab_size)
+    policy, base = masked_logs(tiny, records, tiny.moved()), masked_logs(tiny, records)
+    rows = np.arange(len(policy)), microbatch.targets
+    p, q = np.exp(policy), np.exp(base)
+    with np.errstate(invalid="ignore"):  # 0 · −inf and −inf − −inf, which count nothing
+        expected = Scores(
+            logprobs=policy[rows],
+            entropy=-np.nansum(p * policy, axis=-1),
+            reference=base[rows],
+            forward_kl=np.nansum(q * (base - policy), axis=-1),
+        )
+    alone = (p > 0).sum(axis=-1) == 1
+    assert alone.any()
+    assert not alone.all()
+    for name, array, oracle in zip(Scores._fields, found, expected, strict=True):
+        np.testing.assert_allclose(np.array(array), oracle, atol=3e-5, rtol=1e-5, err_msg=name)
+    assert np.abs(np.array(found.logprobs)[alone]).max() < 1e-6
+
+
+@pytest.mark.parametrize("positions", [5, 10_000])
+def test_the_gradient_of_constrained_tokens_is_that_of_finite_differences(tiny: Tiny, positions: int):
+    microbatch, _ = microbatch_of(constrained(mixed_records(tiny)))
+    rng = np.random.default_rng(4)
+    count = len(microbatch.targets)
+    hidden, base = (mx.array(rng.normal(size=(count, 32)).astype(np.float32)) for _ in range(2))
+    weights = mx.array(rng.normal(size=(4, count)).astype(np.float32))
+    targets, temperatures = mx.array(microbatch.targets), mx.array(microbatch.temperatures)
+
+    def each(hidden: mx.array) -> mx.array:
+        """[N]: of every token, a sum in which each score has another weight."""
+        found = score(
+            tiny.lm, hidden, targets, temperatures, base, microbatch.allowed, positions * tiny.lm.vocab_size
+        )
+        return mx.sum(weights * mx.stack(list(found)), axis=0)
+
+    found = np.array(mx.grad(lambda hidden: mx.sum(each(hidden)))(hidden))
+    assert np.isfinite(found).all()
+    assert np.abs(found).max() > 0.1
+    for _ in range(5):
+        direction = rng.normal(size=(count, 32)).astype(np.float32)
+        direction /= np.linalg.norm(direction, axis=-1, keepdims=True)
+        step = mx.array(0.01 * direction)
+        difference = np.array(each(hidden + step) - each(hidden - step)) / 0.02
+        np.testing.assert_allclose((found * direction).sum(axis=-1), difference, atol=5e-3, rtol=1e-2)
+
+
+def test_the_one_token_allowed_is_certain_and_teaches_nothing(tiny: Tiny):
+    microbatch, _ = microbatch_of(tiny.records(4))
+    only = batching.Allowed(np.arange(len(microbatch.targets) + 1), microbatch.targets)
+    targets, temperatures = mx.array(microbatch.targets), mx.array(microbatch.temperatures)
+    hidden = mx.random.normal((len(targets), 32), key=mx.random.key(0))
+
+    def total(hidden: mx.array) -> mx.array:
+        found = score(tiny.lm, hidden, targets, temperatures, hidden + 1.0, only)
+        assert found.forward_kl is not None
+        return mx.sum(found.logprobs) + mx.sum(found.entropy) + mx.sum(found.forward_kl)
+
+    value, found = mx.value_and_grad(total)(hidden)
+    assert abs(value.item()) < 1e-4
+    assert np.abs(np.array(found)).max() < 1e-4
+
+
 def gradient(tiny: Tiny, microbatch: batching.Microbatch, chunk_elements: int) -> tuple[np.ndarray, np.ndarray]:
     """(values, gradient by hidden states) of a sum in which every score has another weight."""
     rng = np.random.default_rng(1)
@@ -67,7 +165,10 @@ def gradient(tiny: Tiny, microbatch: batching.Microbatch, chunk_elements: int) -
     targets, temperatures = mx.array(microbatch.targets), mx.array(microbatch.temperatures)
 
     def total(hidden: mx.array) -> mx.array:
-        return mx.sum(weights * mx.stack(score(tiny.lm, hidden, targets, temperatures, base, chunk_elements)))
+        return mx.sum(
+            weights
+            * mx.stack(score(tiny.lm, hidden, targets, temperatures, base, microbatch.allowed, chunk_elements))
+        )
 
     value, found = mx.value_and_grad(total)(hidden)
     return np.array(value), np.array(found)

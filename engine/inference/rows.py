@@ -1,0 +1,188 @@
+"""The rows in flight: what their next tokens are drawn with, what is recorded of them, and when they are over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import mlx.core as mx
+import numpy as np
+
+from engine.inference.cache import BatchCache
+from engine.inference.prefix_cache import Entry
+from engine.inference.requests import Finished, Request, Tick
+from engine.inference.sampling import adjusted, sample, uniforms
+from engine.inference.stops import StopWatch
+from engine.types import StopReason
+
+Layers = list[BatchCache]
+"""Keys and values of some rows, one entry a layer."""
+
+STATE = np.dtype(
+    [
+        ("key", np.uint64),
+        ("temperature", np.float32),
+        ("top_p", np.float32),
+        ("top_k", np.int32),
+        ("min_p", np.float32),
+        ("slot", np.int32),
+        ("version", np.int32),
+        ("last", np.int32),  # the token to feed next
+        ("count", np.int32),  # tokens sampled so far
+        ("max_tokens", np.int32),
+        ("room", np.int32),  # tokens that the context leaves
+        ("adjusts", np.bool_),  # whether its logits are changed before a token is drawn
+        ("watches", np.bool_),  # whether it has stop strings
+    ],
+    align=True,  # MLX takes no column whose numbers lie across words
+)
+
+
+@dataclass(slots=True)
+class Row:
+    """What is kept of a row for the record; what is computed with lies in an array of dtype `STATE`."""
+
+    request: Request
+    finished: Finished
+    entry: Entry | None
+    """By which others find what it begins with; None if that is of more than one version."""
+    watch: StopWatch | None = None
+    node: int = 0
+    """In the trie of its choices."""
+    seen: list[int] = field(default_factory=list)
+    """Prompt and reply, for the repetition penalty."""
+
+    @classmethod
+    def of(cls, request: Request, entry: Entry | None) -> Row:
+        watch = StopWatch(request.stop) if request.stop else None
+        seen = list(request.prompt) if request.sampling.repetition_penalty != 1.0 else []
+        return cls(request, Finished(request.id), entry, watch, seen=seen)
+
+    @property
+    def text(self) -> list[int]:
+        """What its keys and values are of: the last token sampled was not fed yet."""
+        return self.request.prompt + self.finished.tokens[:-1]
+
+
+class Rows:
+    """Rows in the order of the batch. Only those that ask for more than a sampler costs are looked at singly."""
+
+    def __init__(self, ends: np.ndarray, context: int, piece: Callable[[int], bytes]) -> None:
+        """`ends` [V]: whether a token ends a turn. `piece`: what a token adds to a text, for stop strings."""
+        self._ends, self._context, self._piece = ends, context, piece
+        self._rows: list[Row] = []
+        self.state = np.empty(0, dtype=STATE)
+        self.layers: Layers | None = None
+        """None while there are no rows."""
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self._rows)
+
+    def join(self, rows: Sequence[Row], slot: int, version: int, layers: Layers) -> None:
+        """Let rows of one player in, their prompts computed."""
+        self._rows += rows
+        joining = [self._begin(row.request, slot, version) for row in rows]
+        self.state = np.concatenate([self.state, np.array(joining, dtype=STATE)])
+        if self.layers is None:
+            self.layers = layers
+        else:
+            for layer, more in zip(self.layers, layers, strict=True):
+                layer.extend(more)
+
+    def draw(self, logits: mx.array, tick: Tick) -> np.ndarray:
+        """Sample every row's token from logits [B, V] and record it. Returns who is done [B].
+
+        Raises:
+            FloatingPointError: if a log-probability isn't finite, so that the weights must be broken.
+        """
+        state = self.state
+        if state["adjusts"].any():
+            logits = self._adjusted(logits)
+        drawn = uniforms(state["key"], state["count"])
+        chosen = sample(logits, drawn, state["temperature"], state["top_p"], state["top_k"], state["min_p"])
+        mx.eval(*chosen)
+        tokens, logprobs = (np.array(array) for array in chosen)
+        if not np.isfinite(logprobs).all():
+            broken = {self._rows[row].request.player for row in np.flatnonzero(~np.isfinite(logprobs))}
+            raise FloatingPointError(f"logits of {', '.join(sorted(broken))} aren't finite: its weights diverged")
+        state["last"] = tokens
+        state["count"] += 1
+        for row, token, logprob, version in zip(
+            self._rows, tokens.tolist(), logprobs.tolist(), state["version"].tolist(), strict=True
+        ):
+            record = row.finished
+            record.tokens.append(token)
+            record.logprobs.append(logprob)
+            record.versions.append(version)
+            if row.request.stream:
+                tick.tokens.append((record.id, token, logprob))
+        return self._done(self._ends[tokens] | self._chosen() | self._stopped())
+
+    def leave(self, leaving: np.ndarray) -> list[Row]:
+        """Drop the rows where `leaving` [B] is true, and return them."""
+        gone = [row for row, leaves in zip(self._rows, leaving, strict=True) if leaves]
+        self._rows = [row for row, leaves in zip(self._rows, leaving, strict=True) if not leaves]
+        self.state = self.state[~leaving]
+        if not self._rows:
+            self.layers = None
+        elif self.layers is not None:
+            kept = np.flatnonzero(~leaving)
+            for layer in self.layers:
+                layer.filter(kept)
+        return gone
+
+    def _begin(self, request: Request, slot: int, version: int) -> tuple:
+        sampling = request.sampling
+        return (
+            *(request.key, sampling.temperature, sampling.top_p, sampling.top_k, sampling.min_p),
+            *(slot, version, 0, 0, sampling.max_tokens, self._context - len(request.prompt)),
+            *(request.adjusts, bool(request.stop)),
+        )
+
+    def _adjusted(self, logits: mx.array) -> mx.array:
+        """With what rows ask for: penalty, bias, and their choices only."""
+        requests = [row.request for row in self._rows]
+        allowed = [row.request.choices.allowed(row.node) if row.request.choices else None for row in self._rows]
+        return adjusted(
+            logits,
+            np.array([request.sampling.repetition_penalty for request in requests], np.float32),
+            [row.seen for row in self._rows],
+            [request.bias for request in requests],
+            allowed if any(ids is not None for ids in allowed) else None,
+        )
+
+    def _chosen(self) -> np.ndarray:
+        """[B]: whose choice is made. Takes note of the token where the next one depends on it."""
+        chosen = np.zeros(len(self._rows), dtype=bool)
+        for index in np.flatnonzero(self.state["adjusts"]):
+            row = self._rows[index]
+            token, choices = row.finished.tokens[-1], row.request.choices
+            if row.seen:
+                row.seen.append(token)
+            if choices is not None:
+                row.finished.allowed.append(choices.allowed(row.node))
+                row.node = choices.child(row.node, token)
+                chosen[index] = not choices.allowed(row.node)
+        return chosen
+
+    def _stopped(self) -> np.ndarray:
+        """[B]: whose stop string is complete."""
+        stopped = np.zeros(len(self._rows), dtype=bool)
+        for index in np.flatnonzero(self.state["watches"]):
+            row = self._rows[index]
+            assert row.watch is not None
+            stopped[index] = row.watch.completes(self._piece(row.finished.tokens[-1]))
+        return stopped
+
+    def _done(self, ended: np.ndarray) -> np.ndarray:
+        """[B]: who is over, and notes why."""
+        state = self.state
+        full = state["count"] >= state["max_tokens"]
+        done = ended | full | (state["count"] >= state["room"])
+        for index in np.flatnonzero(done):
+            reason = StopReason.STOP if ended[index] else StopReason.LENGTH if full[index] else StopReason.CONTEXT
+            self._rows[index].finished.stop_reason = reason
+        return done

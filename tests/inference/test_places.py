@@ -1,0 +1,163 @@
+"""Rows in `Places` against single rows. Where there is no CUDA, plain operations stand in for its kernels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from engine.inference import models
+from engine.inference.adapters import Adapters
+from engine.inference.decoding import Stack, misfit, rotary_tables
+from engine.inference.kernels import Kernels
+from engine.inference.places import Places
+from tests.inference.conftest import LORA, moved
+from tests.inference.plain_kernels import PlainKernels
+from tests.tiny import tiny_model
+
+import mlx.core as mx  # isort: skip
+import mlx.nn as nn  # isort: skip
+
+CUDA = mx.cuda.is_available()
+KERNELS = Kernels if CUDA else PlainKernels
+
+SHAPES = {
+    "llama": {"num_key_value_heads": 1},
+    "llama with biases": {"attention_bias": True, "mlp_bias": True},
+    "qwen2": {"model_type": "qwen2", "num_key_value_heads": 1},
+    "qwen3": {"model_type": "qwen3", "head_dim": 128},
+    "traditional": {"rope_traditional": True},
+}
+
+
+@pytest.fixture(params=SHAPES)
+def lm(request, tmp_path):
+    return models.load(str(tiny_model(tmp_path, dim=128, heads=2, **SHAPES[request.param])), context=512)[0]
+
+
+class Both:
+    """The same rows in `Places` and as single rows through mlx-lm's modules."""
+
+    def __init__(self, lm):
+        self.lm = lm
+        self.adapters = Adapters(lm, LORA)
+        for seed, player in enumerate(("red", "blue"), start=1):
+            self.adapters.publish(player, moved(self.adapters, seed), version=1)
+        stack = Stack(lm.model, LORA.rank, lm.context, kernels=KERNELS)
+        self.places = Places(lm, self.adapters, stack, compiled=CUDA)
+        self.rows = []
+        """Of each: its slot and its tokens so far."""
+        self.rng = np.random.default_rng(0)
+
+    def join(self, lengths, player):
+        slot = self.adapters.slot(player)
+        prompts = [self.rng.integers(3, 250, length).tolist() for length in lengths]
+        width = max(lengths)
+        cache = self.lm.make_cache([width - length for length in lengths])
+        with self.adapters.rows([slot]):
+            padded = [[0] * (width - len(prompt)) + prompt for prompt in prompts]
+            self.lm.hidden(mx.array(padded), cache)
+        self.places.join(cache)
+        self.rows += [(slot, prompt) for prompt in prompts]
+
+    def leave(self, *gone):
+        kept = [row for row in range(len(self.rows)) if row not in gone]
+        self.places.leave(np.array(kept, dtype=int))
+        self.rows = [self.rows[row] for row in kept]
+
+    def step(self):
+        """Largest difference of logits after a step from those of each row alone."""
+        tokens = self.rng.integers(3, 250, len(self.rows))
+        logits = np.array(self.places.step(tokens, np.array([slot for slot, _ in self.rows])))
+        worst = 0.0
+        for (slot, text), token, row in zip(self.rows, tokens.tolist(), logits, strict=True):
+            text.append(token)
+            with self.adapters.rows([slot]):
+                alone = np.array(self.lm.head(self.lm.hidden(mx.array([text]))[:, -1]))[0]
+            worst = max(worst, float(np.abs(row - alone).max()))
+        return worst
+
+
+def test_a_row_among_others_has_the_logits_of_the_row_alone(lm):
+    both = Both(lm)
+    both.join([5, 17, 1], "red")
+    both.join([30], "blue")
+    both.join([2, 9], "base")
+    assert max(both.step() for _ in range(3)) < 1e-3
+
+
+def test_rows_that_leave_and_join_change_nothing_for_the_others(lm):
+    both = Both(lm)
+    both.join([5, 17, 1, 8, 3, 4, 7, 6], "red")
+    both.step()
+    both.leave(1, 2, 6)
+    assert both.step() < 1e-3
+    both.join([250, 3, 12, 9], "blue")  # more places and more columns than there were
+    assert max(both.step() for _ in range(8)) < 1e-3
+    both.leave(0, 1, 2, 3, 4)
+    assert both.step() < 1e-3
+
+
+def test_rows_of_the_base_alone_use_no_adapters(lm):
+    both = Both(lm)
+    both.join([5, 17], "base")
+    assert max(both.step() for _ in range(2)) < 1e-3
+
+
+def test_a_new_version_speaks_at_the_next_step(lm):
+    both = Both(lm)
+    both.join([5, 9], "red")
+    both.step()
+    # Keys and values of the base model, so that only the new step can tell one version from another.
+    both.places.leave(np.array([], dtype=int))
+    both.rows.clear()
+    both.join([5, 9], "base")
+    both.adapters.publish("red", moved(both.adapters, 7), version=2)
+    red = both.adapters.slot("red")
+    kept = [both.rows[0][1][:], both.rows[1][1][:]]
+    logits = np.array(both.places.step(np.array([7, 8]), np.array([red, red])))
+    for text, token, row in zip(kept, (7, 8), logits, strict=True):
+        cache = both.lm.make_cache([0])
+        both.lm.hidden(mx.array([text]), cache)
+        with both.adapters.rows([red]):
+            alone = np.array(both.lm.head(both.lm.hidden(mx.array([[token]]), cache)[:, -1]))[0]
+        assert np.abs(row - alone).max() < 1e-3
+
+
+def test_the_first_columns_of_rows_come_out_as_a_cache(lm):
+    both = Both(lm)
+    both.join([5, 17, 9], "red")
+    both.step()
+    rows, counts = [2, 0], [7, 6]
+    cache = both.places.spread(rows, counts)
+    texts = [both.rows[row][1] for row in rows]
+    more = [[11, 12], [13, 14]]
+    with both.adapters.rows([both.rows[0][0]]):
+        got = np.array(both.lm.head(both.lm.hidden(mx.array(more), cache)))
+        for row, (text, count, end) in enumerate(zip(texts, counts, more, strict=True)):
+            alone = np.array(both.lm.head(both.lm.hidden(mx.array([text[:count] + end]))))[0, -2:]
+            assert np.abs(got[row] - alone).max() < 1e-3
+
+
+def test_joined_layers_hold_no_weight_twice(lm):
+    before = mx.get_active_memory()
+    weight = np.array(lm.model.layers[0].self_attn.k_proj.weight)
+    Stack(lm.model, 4, 16, kernels=KERNELS)
+    mx.clear_cache()
+    assert mx.get_active_memory() - before < 100_000
+    assert (np.array(lm.model.layers[0].self_attn.k_proj.weight) == weight).all()
+
+
+@pytest.mark.parametrize("traditional", [False, True])
+def test_rotary_tables_are_cosines_and_sines_of_position_times_frequency(traditional):
+    cosines, sines = rotary_tables(nn.RoPE(64, traditional=traditional, base=1e4), 64, 100)
+    angles = np.arange(100)[:, None] * 1e4 ** (-np.arange(32) / 32)
+    assert np.allclose(cosines, np.cos(angles), atol=1e-4)
+    assert np.allclose(sines, np.sin(angles), atol=1e-4)
+
+
+def test_models_of_another_shape_are_named(tmp_path):
+    small = models.load(str(tiny_model(tmp_path / "small")), context=64)[0].model
+    assert "heads have 16 numbers" in (misfit(small, 4) or "")
+    wide = models.load(str(tiny_model(tmp_path / "wide", dim=128)), context=64)[0].model
+    assert misfit(wide, 4) is None
+    assert "power of two" in (misfit(wide, 12) or "")
