@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -136,13 +137,18 @@ class LocalClient:
     async def publish(self, player: str, put: Callable[[], object], *, drain: bool = False) -> None:
         """Have new weights put in a player's place, by a function called on the device thread between two ticks.
 
-        What the player is saying goes on with them. With `drain` its completions in flight are finished first, and
-        those that have not begun wait meanwhile.
+        What the player is saying goes on with them. With `drain` its completions in flight are finished first;
+        those that have not begun wait meanwhile, and everyone else's go on.
         """
-        if drain:
-            await self._device.work(self._server.drained(player, put))
-        else:
+        if not drain:
             await self._device.call(put)
+            return
+        self._device.post(partial(self._server.hold, player))
+        try:
+            await self._device.work(self._server.drained(player, put))
+        finally:
+            with suppress(RuntimeError):  # the device was stopped, and nobody waits any more
+                self._device.post(partial(self._server.release, player))
 
     async def score(
         self, messages: list[Message], replies: Sequence[str], sampling: Sampling, player: str

@@ -10,8 +10,8 @@ Costs are counted in tokens and not in seconds, so that equal requests make equa
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Collection
+from collections import Counter, deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from engine.inference.requests import Request
@@ -19,8 +19,8 @@ from engine.inference.requests import Request
 CHUNK = 512
 """Columns of a prompt computed at once, which bounds the attention scores held."""
 
-LONG_SHARE = 0.75
-"""What a long prompt may spend of what decoding costs beside it: a token then takes 1.75 times as long."""
+LONG_SHARE = 0.6
+"""What a long prompt may spend of what decoding costs beside it: a token then takes 1.6 times as long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Scheduler:
         self.chunk = min(chunk, prefill_tokens)
         self._budget = prefill_tokens
         self._least = min(self.chunk, max(32, int(costs.forward) // 2))
-        self._held: set[str] = set()
+        self._held: Counter[str] = Counter()
         self.clear()
 
     def __len__(self) -> int:
@@ -84,21 +84,17 @@ class Scheduler:
         return removed
 
     def hold(self, player: str) -> None:
-        """Admit none of a player's requests until `release`; others pass them."""
-        self._held.add(player)
+        """Admit none of a player's requests until as many calls of `release`; others pass them."""
+        self._held[player] += 1
 
     def release(self, player: str) -> None:
-        self._held.discard(player)
+        self._held[player] -= 1
         self.reconsider()
 
     def reconsider(self) -> None:
         """What they were passed over for is no more: they are the oldest again."""
         self._waiting.extendleft(reversed(self._aside))
         self._aside = []
-
-    def players(self, count: int) -> Collection[str]:
-        """Of the oldest `count` that wait: who may be admitted in the next tick."""
-        return {request.player for request, _ in zip(self._waiting, range(count), strict=False)}
 
     def admit(self, free: int, busy: bool, known: Callable[[Request], int]) -> Arrivals:
         """Take the oldest that fit into `free` rows and the budget.
@@ -112,7 +108,7 @@ class Scheduler:
         width = 0
         while self._waiting and free:
             request = self._waiting[0]
-            if request.player in self._held:
+            if self._held[request.player]:
                 self._aside.append(self._waiting.popleft())
                 continue
             left = len(request.prompt) - known(request)

@@ -45,18 +45,18 @@ class Server:
         self._open = True
         self._report_failures(refused)
 
-    def drained(self, player: str, then: Callable[[], object]) -> Generator[None, None, None]:
-        """Wait until nothing of a player is in flight, while nothing new of it begins, and call `then`.
-
-        Everyone else's completions go on, and the player's next ones begin after it.
-        """
+    def hold(self, player: str) -> None:
+        """Begin none of a player's completions until `release`."""
         self._batcher.hold(player)
-        try:
-            while self._batcher.speaks(player):
-                yield
-            then()
-        finally:
-            self._batcher.release(player)
+
+    def release(self, player: str) -> None:
+        self._batcher.release(player)
+
+    def drained(self, player: str, then: Callable[[], object]) -> Generator[None, None, None]:
+        """Wait until nothing of a player is in flight, and call `then`."""
+        while self._batcher.speaks(player):
+            yield
+        then()
 
     @property
     def stats(self) -> Stats:

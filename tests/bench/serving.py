@@ -162,9 +162,9 @@ def _differences(ours: Ours, prompt: Sequence[int], end: Finished, version: int)
     """|recorded − of one whole pass with the weights now|, of the tokens of that version."""
     with ours.adapters.rows([ours.adapters.slot(PLAYERS[0])]):
         hidden = ours.lm.hidden(mx.array([[*prompt, *end.tokens[:-1]]]))
-    logits = ours.lm.head(hidden[0, len(prompt) - 1 :]).astype(mx.float32)
-    logprobs = np.array(logits - mx.logsumexp(logits, axis=-1, keepdims=True))
-    exact = logprobs[np.arange(len(end.tokens)), end.tokens]
+    logits = np.array(ours.lm.head(hidden[0, len(prompt) - 1 :]).astype(mx.float32)).astype(np.float64)
+    logits -= logits.max(axis=-1, keepdims=True)
+    exact = logits[np.arange(len(end.tokens)), end.tokens] - np.log(np.exp(logits).sum(axis=-1))
     return np.abs(exact - np.array(end.logprobs))[np.array(end.versions) == version]
 
 

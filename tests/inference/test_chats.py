@@ -82,9 +82,9 @@ async def test_the_same_set_played_again_is_the_same_to_the_last_bit_though_all_
         arena = arena_of(local, Talk())
         requests = [EpisodeRequest("talk", town) for town in ("Bergen", "Oslo") for _ in range(3)]
         played, computed = [], []
-        for _ in range(2):
+        for _ in range(2):  # a label's episodes have the same random keys each time
             before = local.client.stats.computed
-            results = await arena.generate_rollouts(requests, label="again")  # a label's episodes have the same keys
+            results = await arena.generate_rollouts(requests, label="again")
             computed.append(local.client.stats.computed - before)
             played.append([turn.completion.logprobs for result in results for turn in result.rollout.turns])
     assert computed[0] == computed[1]

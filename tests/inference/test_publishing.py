@@ -95,6 +95,26 @@ async def test_continued_completions_change_over_and_remember_keys_of_the_old_we
     assert apart.mean() > 1e-3
 
 
+async def test_while_a_player_is_drained_it_begins_nothing_and_others_do(folder):
+    async with Local(folder, endless=True) as local:
+        seen: list[int] = []
+        last = local.submit("x", sampling=Sampling(max_tokens=200), on_tokens=lambda new, _: seen.extend(new))
+        while not seen:
+            await asyncio.sleep(0.001)
+        newer = await local.device.call(a_step_on, local.adapters)
+        publishing = asyncio.create_task(
+            local.client.publish("policy", lambda: local.adapters.publish("policy", newer, 2), drain=True)
+        )
+        await asyncio.sleep(0)
+        brief = Sampling(max_tokens=2)
+        later, other = local.submit("y", sampling=brief), local.submit("z", sampling=brief, player="base")
+        await other
+        assert [each.done() for each in (last, later, publishing)] == [False] * 3
+        await asyncio.wait_for(publishing, 10)
+        assert set((await last).versions) == {1}
+        assert set((await later).versions) == {2}
+
+
 async def test_a_pause_holds_a_drain_too(folder):
     async with Local(folder, endless=True) as local:
         seen: list[int] = []

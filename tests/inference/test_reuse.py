@@ -121,6 +121,15 @@ def test_a_row_during_which_its_player_changed_is_no_source(endless, adapters, f
     exact(after, prompt + finished[0].tokens, following)
 
 
+def test_a_row_during_which_its_player_changed_isnt_kept(endless, adapters):
+    batcher = Batcher(endless, adapters, prefix_bytes=MEGABYTE)
+    batcher.add(request(0, text(100, seed=7), Sampling(max_tokens=6), "red"))
+    batcher.tick()
+    adapters.publish("red", moved(adapters, 51), 2)
+    run(batcher)
+    assert batcher.stats.kept_bytes == 0
+
+
 def test_a_dropped_players_rows_leave_memory_at_once(endless, adapters):
     batcher = Batcher(endless, adapters, prefix_bytes=MEGABYTE)
     run(batcher, [request(id, text(70, seed=id), Sampling(max_tokens=4), "red") for id in range(4)])

@@ -73,3 +73,28 @@ def test_what_was_longest_unused_is_forgotten_first():
     for key in "abacb":
         assert get(key) == key
     assert made == ["a", "b", "c", "b"]
+
+
+def test_pieces_of_tokens_are_the_bytes_of_the_text(folder):
+    from engine.inference import models
+
+    tokenizer = models.load(str(folder), 256)[1]
+    text = "Hällo, wörld! 日本 [12]\n\tok"
+    pieces = tokenizer.pieces
+    assert b"".join(pieces[token] for token in tokenizer.encode(text)) == text.encode()
+    assert pieces[tokenizer.end_of_turn] == b""
+
+
+def test_pieces_of_a_sentence_piece_vocabulary_have_spaces_and_single_bytes():
+    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    vocabulary = ["<s>", "▁a", "▁", "b", *(f"<0x{byte:02X}>" for byte in range(256))]
+    made = Tokenizer(models.BPE({token: id for id, token in enumerate(vocabulary)}, [], byte_fallback=True))
+    made.pre_tokenizer = pre_tokenizers.Metaspace()
+    made.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()])
+    made.add_special_tokens([AddedToken("<s>", special=True)])
+    fast = PreTrainedTokenizerFast(tokenizer_object=made, eos_token="<s>", chat_template="{{ messages }}")
+    pieces = ChatTokenizer(fast, [0]).pieces
+    assert pieces[:4] == [b"", b" a", b" ", b"b"]
+    assert pieces[4:] == [bytes([byte]) for byte in range(256)]
