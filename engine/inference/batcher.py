@@ -16,12 +16,14 @@ import mlx.core as mx
 import numpy as np
 
 from engine.inference.adapters import Adapters
+from engine.inference.cache import Layers
+from engine.inference.decoders import decoder
 from engine.inference.models import LanguageModel
 from engine.inference.prefilling import Source, prefill
 from engine.inference.prefix_cache import Hit, PrefixCache, Stats
 from engine.inference.prefixes import Prompt, grouped
 from engine.inference.requests import Finished, Request, Tick
-from engine.inference.rows import Layers, Row, Rows
+from engine.inference.rows import Row, Rows
 from engine.inference.scheduling import CHUNK, Costs, Scheduler
 from engine.inference.tokenizer import Tokenizer
 from engine.types import StopReason
@@ -67,6 +69,7 @@ class Batcher:
         self._scheduler = Scheduler(prefill_tokens, _costs(lm), chunk)
         self._prefixes = PrefixCache(prefix_bytes)
         self._stats = Stats()
+        self._rows = Rows(decoder(lm, adapters), self._ends, lm.context, self._piece)
         self._open: set[int] = set()
         self.clear()
 
@@ -143,7 +146,7 @@ class Batcher:
         self._prefixes.clear()
         self._leaving: dict[int, StopReason] = {}
         self._deadlines: list[tuple[float, int]] = []
-        self._rows = Rows(self._ends, self._lm.context, self._piece)
+        self._rows.clear()
         self._long: Long | None = None
         self._speaking: set[str] = set()
         self._moved = True
@@ -252,12 +255,9 @@ class Batcher:
 
     def _decode(self) -> mx.array:
         """Logits [B, V] of the rows in flight."""
-        state, layers = self._rows.state, self._rows.layers
-        assert layers is not None
-        self._scheduler.earn(len(self._rows), layers[0].length, self._long is not None)
-        with self._adapters.rows(state["slot"].tolist()):
-            hidden = self._lm.hidden(mx.array(state["last"])[:, None], layers)
-        return self._lm.head(hidden[:, -1])
+        state, decoder = self._rows.state, self._rows.decoder
+        self._scheduler.earn(len(self._rows), decoder.columns, self._long is not None)
+        return decoder.step(state["last"], state["slot"])
 
     def _prefill(self, arrivals: Sequence[Request], hits: dict[int, Hit]) -> list[mx.array]:
         """Let requests join the rows; logits [some of them, V] after their prompts, in the order of the rows."""
@@ -290,8 +290,7 @@ class Batcher:
             if snapshot is not None:
                 sources[request] = Source(snapshot.arrays, hit.entry.row, hit.length)
             else:
-                assert self._rows.layers is not None
-                sources[request] = Source(self._rows.layers, places[id(hit.entry)], hit.length)
+                sources[request] = Source(self._rows.decoder, places[id(hit.entry)], hit.length)
         return sources
 
     def _begin_long(self, request: Request, hit: Hit | None) -> None:
@@ -299,8 +298,8 @@ class Batcher:
             layers = self._lm.make_cache([0])
         else:
             [source] = self._sources({request.id: hit}).values()
-            layers = [layer.spread([source.row], [source.length]) for layer in source.layers]
-            mx.eval([layer.state for layer in layers])
+            layers = source.layers.spread([source.row], [source.length])
+            mx.eval(layers.arrays)
             self._stats.hits += 1
         self._long = Long(request, layers, hit.length if hit else 0, hit)
 
@@ -358,18 +357,15 @@ class Batcher:
                 entries.append(row.entry)
         if not places:
             return
-        assert self._rows.layers is not None
-        layers = [layer.taken(np.array(places)) for layer in self._rows.layers]
-        size = sum(layer.bytes for layer in layers)
-        fitting = min(len(places), self._prefixes.limit * len(places) // size)
+        layers = self._rows.decoder.taken(np.array(places))
+        fitting = min(len(places), self._prefixes.limit * len(places) // layers.bytes)
         for entry in entries[fitting:]:
             self._prefixes.drop(entry)
         if 0 < fitting < len(places):
-            layers = [layer.taken(np.arange(fitting)) for layer in layers]
-            size = sum(layer.bytes for layer in layers)
+            layers = layers.taken(np.arange(fitting))
         if fitting:
-            mx.async_eval([layer.state for layer in layers])
-            self._prefixes.keep(entries[:fitting], layers, size)
+            mx.async_eval(layers.arrays)
+            self._prefixes.keep(entries[:fitting], layers, layers.bytes)
 
     def _piece(self, token: int) -> bytes:
         if self._tokenizer is None:

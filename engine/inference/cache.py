@@ -32,7 +32,7 @@ class BatchCache:
         self._offset: int | mx.array | None = None
 
     @classmethod
-    def filled(cls, left_padding: Sequence[int], keys: mx.array, values: mx.array) -> BatchCache:
+    def filled(cls, left_padding: Sequence[int] | np.ndarray, keys: mx.array, values: mx.array) -> BatchCache:
         """Keys and values that are there already, [B, heads, columns, D]."""
         cache = cls(left_padding)
         cache._keys, cache._values, cache.length = keys, values, keys.shape[2]
@@ -140,6 +140,46 @@ class BatchCache:
             return keys, values
         widths = [(0, 0), (0, 0), (length - self.length, 0), (0, 0)]
         return mx.pad(keys, widths), mx.pad(values, widths)
+
+
+class Layers(list[BatchCache]):
+    """Keys and values of some rows, one cache a layer: the list that models of mlx-lm take."""
+
+    @property
+    def columns(self) -> int:
+        return self[0].length
+
+    @property
+    def bytes(self) -> int:
+        return sum(layer.bytes for layer in self)
+
+    @property
+    def arrays(self) -> list[tuple[mx.array, mx.array]]:
+        """All there is to evaluate."""
+        return [layer.state for layer in self]
+
+    @classmethod
+    def joined(cls, parts: Sequence[Layers]) -> Layers:
+        """The rows of several, one after the other."""
+        return parts[0] if len(parts) == 1 else cls(BatchCache.joined(layer) for layer in zip(*parts, strict=True))
+
+    def filter(self, rows: np.ndarray) -> None:
+        """As `BatchCache.filter`."""
+        for layer in self:
+            layer.filter(rows)
+
+    def join(self, others: Layers) -> None:
+        """As `BatchCache.extend`."""
+        for layer, other in zip(self, others, strict=True):
+            layer.extend(other)
+
+    def taken(self, rows: np.ndarray) -> Layers:
+        """As `BatchCache.taken`."""
+        return Layers(layer.taken(rows) for layer in self)
+
+    def spread(self, rows: Sequence[int], counts: Sequence[int]) -> Layers:
+        """As `BatchCache.spread`."""
+        return Layers(layer.spread(rows, counts) for layer in self)
 
 
 def _grown(array: mx.array, filled: int, more: int) -> mx.array:

@@ -16,7 +16,7 @@ import mlx.nn as nn
 from mlx_lm.models.cache import KVCache, RotatingKVCache, make_prompt_cache
 
 from engine.inference import blas, facts, fastmath, gguf, hub
-from engine.inference.cache import BatchCache
+from engine.inference.cache import BatchCache, Layers
 from engine.inference.facts import WEIGHT_FILES, Machine
 from engine.inference.tokenizer import ChatTokenizer
 
@@ -59,13 +59,13 @@ class LanguageModel:
         output = getattr(self.model, "lm_head", None)
         return self._embedding.as_linear(hidden) if output is None else output(hidden)
 
-    def make_cache(self, left_padding: Sequence[int]) -> list[BatchCache]:
+    def make_cache(self, left_padding: Sequence[int]) -> Layers:
         """An empty cache, one entry a layer, for a batch whose rows begin with so much padding.
 
         Raises:
             ModelError: if the model remembers in a way that can't be batched with padding.
         """
-        return [self._batched(cache, left_padding) for cache in make_prompt_cache(self.model)]
+        return Layers(self._batched(cache, left_padding) for cache in make_prompt_cache(self.model))
 
     def _batched(self, cache: Any, left_padding: Sequence[int]) -> BatchCache:
         if type(cache) is KVCache:

@@ -5,8 +5,8 @@ Row b fills its columns from 0 to `ends[b] - 1`: no padding, no mask. Places and
 has a graph of its own.
 
 The attention kernel writes a row's new key and value into the array in place, and MLX doesn't know. So nothing
-else may read or write the array within the evaluation of a step: `step` leaves evaluating to its caller, who has to
-do it before anything else is asked of this object; what others get of the array is a copy, evaluated at once.
+else may read or write the array within the evaluation of a step: the last step is evaluated before anything else
+happens to the array, and what others get of it is a copy, evaluated at once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import mlx.core as mx
 import numpy as np
 
 from engine.inference.adapters import Adapters
-from engine.inference.cache import BatchCache
+from engine.inference.cache import BatchCache, Layers
 from engine.inference.decoding import LINEARS, Adapter, Stack
 from engine.inference.models import LanguageModel
 
@@ -29,29 +29,31 @@ PLACES = 8
 
 
 class Places:
-    """Keys and values of the rows in flight, and their next logits. Rows are numbered in the order they joined."""
+    """A `Decoder` for models that a `Stack` can hold."""
 
     def __init__(self, lm: LanguageModel, adapters: Adapters, stack: Stack, *, compiled: bool = True) -> None:
         self._lm, self._adapters, self._stack = lm, adapters, stack
-        self._step: Any = mx.compile(self._logits) if compiled else self._logits
+        self._step: Any = mx.compile(self._next) if compiled else self._next
         self._stacked: list[Adapter] = []
         self._changes = -1
         self.clear()
 
-    def __len__(self) -> int:
-        return len(self._place)
+    @property
+    def columns(self) -> int:
+        return int(self._ends.max())
 
     def clear(self) -> None:
         """Forget every row, and give the memory back."""
         self._place = np.empty(0, np.int32)
         self._ends = np.empty(0, np.int32)
         self._array: mx.array | None = None
+        self._logits: mx.array | None = None
 
-    def join(self, cache: Sequence[BatchCache]) -> None:
-        """Rows that have been prefilled, one cache a layer, come after those there are."""
-        padding, length = cache[0].padding, cache[0].length
+    def join(self, layers: Layers) -> None:
+        self._settle()
+        padding, length = layers[0].padding, layers.columns
         ends = length - padding
-        sides = [mx.stack([layer.state[side][..., :length, :] for layer in cache]) for side in (0, 1)]
+        sides = [mx.stack([layer.state[side][..., :length, :] for layer in layers]) for side in (0, 1)]
         joining = mx.stack(sides, axis=1).transpose(0, 1, 2, 4, 3, 5)  # [layers, 2, rows, columns, kv heads, D]
         if padding.any():
             columns = np.minimum(padding[:, None] + np.arange(length), length - 1)
@@ -66,24 +68,26 @@ class Places:
         self._ends = np.concatenate([self._ends, ends.astype(np.int32)])
 
     def leave(self, kept: np.ndarray) -> None:
-        """Only the rows `kept` go on, in this order."""
         self._place, self._ends = self._place[kept], self._ends[kept]
         if not len(self._place):
             self.clear()
 
-    def spread(self, rows: Sequence[int], counts: Sequence[int]) -> list[BatchCache]:
-        """Caches whose rows hold the first `counts[i]` columns of row `rows[i]`, as `BatchCache.spread`."""
+    def taken(self, rows: np.ndarray) -> Layers:
+        return self.spread(rows.tolist(), self._ends[rows].tolist())
+
+    def spread(self, rows: Sequence[int], counts: Sequence[int]) -> Layers:
+        self._settle()
         assert self._array is not None
         length = max(0, *counts)
         padding = length - np.asarray(counts, dtype=np.int32)
-        columns = np.maximum(np.arange(length)[None] - padding[:, None], 0)
+        columns = np.clip(np.arange(length)[None] - padding[:, None], 0, self._shape[3] - 1)
         taken = self._array[:, :, mx.array(self._place[np.asarray(rows)])[:, None], mx.array(columns)]
         taken = taken.transpose(0, 1, 2, 4, 3, 5)
         mx.eval(taken)
-        return [BatchCache.filled(padding.tolist(), layer[0], layer[1]) for layer in taken]
+        return Layers(BatchCache.filled(padding, layer[0], layer[1]) for layer in taken)
 
     def step(self, tokens: np.ndarray, slots: np.ndarray) -> mx.array:
-        """Logits [B, V] after one more token [B] of each row, whose adapters lie in these slots [B]."""
+        self._settle()
         self._make_room(0, int(self._ends.max()) + 1)
         count = self._shape[2]
         fed, used, ends = np.zeros(count, np.int32), np.zeros(count, np.int32), np.full(count, -1, np.int32)
@@ -91,10 +95,17 @@ class Places:
         adapters = self._adapters_of_all() if slots.any() else []
         logits = self._step(mx.array(fed), mx.array(used), mx.array(ends), self._array, adapters)
         self._ends += 1
+        self._logits = logits
         in_order = len(self._place) == count and (self._place == np.arange(count)).all()
         return logits if in_order else logits[mx.array(self._place)]
 
-    def _logits(
+    def _settle(self) -> None:
+        """A step writes in place when it is evaluated: that has to be over before the array is used otherwise."""
+        if self._logits is not None:
+            mx.eval(self._logits)
+            self._logits = None
+
+    def _next(
         self, tokens: mx.array, slots: mx.array, ends: mx.array, array: mx.array, adapters: list[Adapter]
     ) -> mx.array:
         return self._lm.head(self._stack.hidden(tokens, slots, ends, array, adapters))

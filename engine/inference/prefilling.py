@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import mlx.core as mx
 import numpy as np
 
-from engine.inference.cache import BatchCache
+from engine.inference.cache import Layers
+from engine.inference.decoders import Decoder
 from engine.inference.models import LanguageModel
 from engine.inference.prefixes import Group, Prompt
-from engine.inference.rows import Layers
 from engine.inference.scheduling import CHUNK
 
 
@@ -19,7 +19,7 @@ from engine.inference.scheduling import CHUNK
 class Source:
     """Where the first `length` tokens of a prompt were computed."""
 
-    layers: Layers
+    layers: Layers | Decoder
     row: int
     length: int
 
@@ -37,8 +37,7 @@ class Prefilled:
         if max(copies) == 1:
             return self
         rows = np.repeat(np.arange(len(copies)), copies)
-        for layer in self.layers:
-            layer.filter(rows)
+        self.layers.filter(rows)
         return Prefilled([self.prompts[row] for row in rows], self.layers, self.logits[mx.array(rows)])
 
 
@@ -79,6 +78,5 @@ def _continued(
     for together in homes.values():
         rows = [sources[prompt].row for prompt in together]
         counts = [len(prompt) - columns for prompt in together]
-        parts.append([layer.spread(rows, counts) for layer in sources[together[0]].layers])
-    layers = parts[0] if len(parts) == 1 else [BatchCache.joined(layer) for layer in zip(*parts, strict=True)]
-    return [prompt for together in homes.values() for prompt in together], layers
+        parts.append(sources[together[0]].layers.spread(rows, counts))
+    return [prompt for together in homes.values() for prompt in together], Layers.joined(parts)

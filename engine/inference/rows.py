@@ -8,15 +8,13 @@ from dataclasses import dataclass, field
 import mlx.core as mx
 import numpy as np
 
-from engine.inference.cache import BatchCache
+from engine.inference.cache import Layers
+from engine.inference.decoders import Decoder
 from engine.inference.prefix_cache import Entry
 from engine.inference.requests import Finished, Request, Tick
-from engine.inference.sampling import adjusted, sample, uniforms
+from engine.inference.sampling import Stages, adjusted, draw, stages, uniforms
 from engine.inference.stops import StopWatch
 from engine.types import StopReason
-
-Layers = list[BatchCache]
-"""Keys and values of some rows, one entry a layer."""
 
 STATE = np.dtype(
     [
@@ -67,13 +65,11 @@ class Row:
 class Rows:
     """Rows in the order of the batch. Only those that ask for more than a sampler costs are looked at singly."""
 
-    def __init__(self, ends: np.ndarray, context: int, piece: Callable[[int], bytes]) -> None:
+    def __init__(self, decoder: Decoder, ends: np.ndarray, context: int, piece: Callable[[int], bytes]) -> None:
         """`ends` [V]: whether a token ends a turn. `piece`: what a token adds to a text, for stop strings."""
+        self.decoder = decoder
         self._ends, self._context, self._piece = ends, context, piece
-        self._rows: list[Row] = []
-        self.state = np.empty(0, dtype=STATE)
-        self.layers: Layers | None = None
-        """None while there are no rows."""
+        self.clear()
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -81,16 +77,21 @@ class Rows:
     def __iter__(self) -> Iterator[Row]:
         return iter(self._rows)
 
+    def clear(self) -> None:
+        """Forget every row."""
+        self._rows: list[Row] = []
+        self.state = np.empty(0, dtype=STATE)
+        self._settings: tuple[Stages, list[mx.array]] | None = None
+        """What `draw` needs of the state that stays the same while the rows do."""
+        self.decoder.clear()
+
     def join(self, rows: Sequence[Row], slot: int, version: int, layers: Layers) -> None:
         """Let rows of one player in, their prompts computed."""
         self._rows += rows
         joining = [self._begin(row.request, slot, version) for row in rows]
         self.state = np.concatenate([self.state, np.array(joining, dtype=STATE)])
-        if self.layers is None:
-            self.layers = layers
-        else:
-            for layer, more in zip(self.layers, layers, strict=True):
-                layer.extend(more)
+        self._settings = None
+        self.decoder.join(layers)
 
     def draw(self, logits: mx.array, tick: Tick) -> np.ndarray:
         """Sample every row's token from logits [B, V] and record it. Returns who is done [B].
@@ -101,8 +102,11 @@ class Rows:
         state = self.state
         if state["adjusts"].any():
             logits = self._adjusted(logits)
-        drawn = uniforms(state["key"], state["count"])
-        chosen = sample(logits, drawn, state["temperature"], state["top_p"], state["top_k"], state["min_p"])
+        if self._settings is None:
+            settings = [state[name] for name in ("temperature", "top_p", "top_k", "min_p")]
+            self._settings = stages(*settings), [mx.array(setting) for setting in settings]
+        needed, settings = self._settings
+        chosen = draw(needed, logits, mx.array(uniforms(state["key"], state["count"])), *settings)
         mx.eval(*chosen)
         tokens, logprobs = (np.array(array) for array in chosen)
         if not np.isfinite(logprobs).all():
@@ -126,12 +130,8 @@ class Rows:
         gone = [row for row, leaves in zip(self._rows, leaving, strict=True) if leaves]
         self._rows = [row for row, leaves in zip(self._rows, leaving, strict=True) if not leaves]
         self.state = self.state[~leaving]
-        if not self._rows:
-            self.layers = None
-        elif self.layers is not None:
-            kept = np.flatnonzero(~leaving)
-            for layer in self.layers:
-                layer.filter(kept)
+        self._settings = None
+        self.decoder.leave(np.flatnonzero(~leaving))
         return gone
 
     def _begin(self, request: Request, slot: int, version: int) -> tuple:

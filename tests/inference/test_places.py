@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.inference import models
+from engine.inference import batcher, decoders, models
 from engine.inference.adapters import Adapters
 from engine.inference.decoding import Stack, misfit, rotary_tables
 from engine.inference.kernels import Kernels
 from engine.inference.places import Places
+from engine.inference.requests import Request
+from engine.types import Sampling
 from tests.inference.conftest import LORA, moved
 from tests.inference.plain_kernels import PlainKernels
 from tests.tiny import tiny_model
@@ -161,3 +163,30 @@ def test_models_of_another_shape_are_named(tmp_path):
     wide = models.load(str(tiny_model(tmp_path / "wide", dim=128)), context=64)[0].model
     assert misfit(wide, 4) is None
     assert "power of two" in (misfit(wide, 12) or "")
+
+
+def test_a_batcher_says_the_same_with_places_as_with_padded_rows(lm, monkeypatch):
+    adapters = Adapters(lm, LORA)
+    for seed, player in enumerate(("red", "blue"), start=1):
+        adapters.publish(player, moved(adapters, seed), version=1)
+    stack = Stack(lm.model, LORA.rank, lm.context, kernels=KERNELS)
+    made = {
+        "padded": decoders.Padded(lm, adapters),
+        "places": Places(lm, adapters, stack, compiled=CUDA),
+    }
+    said = {}
+    for name, decoder in made.items():
+        monkeypatch.setattr(batcher, "decoder", lambda lm, adapters, decoder=decoder: decoder)
+        rng = np.random.default_rng(3)
+        batch = batcher.Batcher(lm, adapters, rows=6, prefix_bytes=1 << 20, chunk=32)
+        done, talks = {}, [rng.integers(3, 250, 70).tolist() for _ in range(3)]
+        for id in range(24):  # some go on where others ended, or begin as they do
+            prompt = talks[id % 3] + rng.integers(3, 250, rng.integers(1, 60)).tolist()
+            greedy = Sampling(temperature=0.0, max_tokens=int(rng.integers(1, 9)))
+            batch.add(Request(id, prompt, greedy, ("base", "red", "blue")[id % 3], key=id))
+        while len(batch):
+            done |= {finished.id: finished.tokens for finished in batch.tick().finished}
+        assert batch.stats.hits > 5
+        said[name] = done
+    assert said["places"] == said["padded"]
+    assert len(said["places"]) == 24

@@ -1,0 +1,105 @@
+"""What the rows in flight are decoded by, and which one a model gets."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Protocol
+
+import mlx.core as mx
+import numpy as np
+
+from engine.inference.adapters import Adapters
+from engine.inference.cache import Layers
+from engine.inference.decoding import Stack, misfit
+from engine.inference.models import LanguageModel
+from engine.inference.places import Places
+
+logger = logging.getLogger(__name__)
+
+
+class Decoder(Protocol):
+    """Keys and values of the rows in flight, numbered in the order they joined, and their next logits."""
+
+    @property
+    def columns(self) -> int:
+        """How many tokens the longest row holds, at least."""
+        ...
+
+    def clear(self) -> None:
+        """Forget every row."""
+        ...
+
+    def join(self, layers: Layers) -> None:
+        """Rows that have been prefilled come after those there are. `layers` is not to be used afterwards."""
+        ...
+
+    def leave(self, kept: np.ndarray) -> None:
+        """Only the rows `kept` go on, in this order."""
+        ...
+
+    def taken(self, rows: np.ndarray) -> Layers:
+        """A copy of all that some rows hold."""
+        ...
+
+    def spread(self, rows: Sequence[int], counts: Sequence[int]) -> Layers:
+        """A copy of the first `counts[i]` columns of row `rows[i]`, for each i, as `BatchCache.spread`."""
+        ...
+
+    def step(self, tokens: np.ndarray, slots: np.ndarray) -> mx.array:
+        """Logits [B, V] after one more token [B] of each row, whose adapters lie in `slots` [B]. Not evaluated."""
+        ...
+
+
+class Padded:
+    """mlx-lm's modules, over rows that all end at the same column: for any device and any model."""
+
+    def __init__(self, lm: LanguageModel, adapters: Adapters) -> None:
+        self._lm, self._adapters = lm, adapters
+        self._layers: Layers | None = None
+
+    @property
+    def columns(self) -> int:
+        return self._there.columns
+
+    def clear(self) -> None:
+        self._layers = None
+
+    def join(self, layers: Layers) -> None:
+        if self._layers is None:
+            self._layers = layers
+        else:
+            self._layers.join(layers)
+
+    def leave(self, kept: np.ndarray) -> None:
+        if len(kept):
+            self._there.filter(kept)
+        else:
+            self.clear()
+
+    def taken(self, rows: np.ndarray) -> Layers:
+        return self._there.taken(rows)
+
+    def spread(self, rows: Sequence[int], counts: Sequence[int]) -> Layers:
+        return self._there.spread(rows, counts)
+
+    def step(self, tokens: np.ndarray, slots: np.ndarray) -> mx.array:
+        with self._adapters.rows(slots.tolist()):
+            hidden = self._lm.hidden(mx.array(tokens)[:, None], self._there)
+        return self._lm.head(hidden[:, -1])
+
+    @property
+    def _there(self) -> Layers:
+        assert self._layers is not None, "there are no rows"
+        return self._layers
+
+
+def decoder(lm: LanguageModel, adapters: Adapters) -> Decoder:
+    """The fastest one for a model and this machine."""
+    if not mx.cuda.is_available() or mx.default_device() != mx.Device(mx.gpu):
+        return Padded(lm, adapters)
+    unfit = misfit(lm.model, adapters.lora.rank)
+    if unfit is None:
+        return Places(lm, adapters, Stack(lm.model, adapters.lora.rank, lm.context))
+    logger.info("%s is decoded by mlx-lm's modules, which is slower: %s", lm.source, unfit)
+    return Padded(lm, adapters)
