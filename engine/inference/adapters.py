@@ -170,9 +170,18 @@ class Adapters:
         with self._using(None if player == BASE else self._slots.of_player(player), None):
             yield
 
-    def stacked(self) -> Parameters:
-        """All slots, [slots, in, r] and [slots, r, out] by name. Good until `changes` changes."""
-        return self._slots.stacked()
+    @property
+    def stacks(self) -> list[mx.array]:
+        """All slots of all parameters: those of equal shape are one array, [parameters, slots, *shape].
+
+        Not to be kept: publishing changes them in place only where nobody else holds them.
+        """
+        return self._slots.stacks
+
+    @property
+    def places(self) -> dict[str, tuple[int, int]]:
+        """In which of `stacks` a parameter is, and as which one of it."""
+        return self._slots.places
 
     @contextmanager
     def learning(self, parameters: Parameters) -> Iterator[None]:

@@ -66,10 +66,11 @@ class Batcher:
         self._limit = rows
         self._ends = np.zeros(lm.vocab_size, dtype=bool)
         self._ends[[token for token in lm.eos_tokens if token < lm.vocab_size]] = True
-        self._scheduler = Scheduler(prefill_tokens, _costs(lm), chunk)
+        in_flight = decoder(lm, adapters)
+        self._scheduler = Scheduler(prefill_tokens, _costs(lm, in_flight.share), chunk)
         self._prefixes = PrefixCache(prefix_bytes)
         self._stats = Stats()
-        self._rows = Rows(decoder(lm, adapters), self._ends, lm.context, self._piece)
+        self._rows = Rows(in_flight, self._ends, lm.context, self._piece)
         self._open: set[int] = set()
         self.clear()
 
@@ -373,11 +374,11 @@ class Batcher:
         return self._tokenizer.pieces[token]
 
 
-def _costs(lm: LanguageModel) -> Costs:
+def _costs(lm: LanguageModel, step: float) -> Costs:
     """On a GPU a pass over few tokens takes as long as one over a thousand."""
     on_cpu = mx.default_device() == mx.Device(mx.cpu)
     # A token's attention to c columns takes 4·d·c operations a layer, everything else about 24·d² (width d).
-    return Costs(forward=64 if on_cpu else 1024, reach=6 * lm.config.get("hidden_size", 1024))
+    return Costs(forward=64 if on_cpu else 1024, step=step, reach=6 * lm.config.get("hidden_size", 1024))
 
 
 def _over(finished: Finished, why: StopReason | Exception | None) -> Finished:

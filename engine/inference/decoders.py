@@ -21,6 +21,9 @@ logger = logging.getLogger(__name__)
 class Decoder(Protocol):
     """Keys and values of the rows in flight, numbered in the order they joined, and their next logits."""
 
+    share: float
+    """What a step costs, as a share of a pass of mlx-lm's modules over as many tokens."""
+
     @property
     def columns(self) -> int:
         """How many tokens the longest row holds, at least."""
@@ -53,6 +56,8 @@ class Decoder(Protocol):
 
 class Padded:
     """mlx-lm's modules, over rows that all end at the same column: for any device and any model."""
+
+    share = 1.0
 
     def __init__(self, lm: LanguageModel, adapters: Adapters) -> None:
         self._lm, self._adapters = lm, adapters

@@ -13,7 +13,7 @@ from typing import Any
 import mlx.core as mx
 import mlx.nn as nn
 
-from engine.inference.kernels import Kernels
+from engine.inference.kernels import Kernels, Matrices
 from engine.inference.linears import dimensions
 
 SHAPED = ("mlx_lm.models.llama", "mlx_lm.models.qwen2", "mlx_lm.models.qwen3")
@@ -25,8 +25,8 @@ LINEARS = (
 )
 Q, K, V, O, GATE, UP, DOWN = range(len(LINEARS))  # noqa: E741
 
-Adapter = tuple[list[mx.array], list[mx.array]]
-"""A layer's adapters of all slots: A [S, in, R] of each of `LINEARS`, and B [S, R, out]."""
+Where = Sequence[tuple[int, int] | None]
+"""Where the A of each of a layer's `LINEARS` are, then the B: number of the stack, and parameter in it."""
 
 
 class Joined:
@@ -94,8 +94,6 @@ class Stack:
         self.head = _bare(attention.k_proj).weight.shape[0] // self.kv_heads
         self.dtype = body.layers[0].input_layernorm.weight.dtype
         self.layers = [_layer(index, layer) for index, layer in enumerate(body.layers)]
-        self.sizes = [[dimensions(_bare(linear)) for linear in _linears(layer)] for layer in body.layers]
-        """Outputs and inputs of the `LINEARS` of each layer."""
         self._embed, self._last = body.embed_tokens, body.norm.weight
         self._tables = rotary_tables(attention.rope, self.head, context)
         self._bare, self._adapted = (
@@ -103,7 +101,7 @@ class Stack:
                 heads=self.heads,
                 kv_heads=self.kv_heads,
                 head=self.head,
-                inputs=max(inputs for _, inputs in self.sizes[0]),
+                inputs=max(dimensions(_bare(linear))[1] for linear in _linears(body.layers[0])),
                 scale=float(attention.scale),
                 epsilon=float(body.norm.eps),
                 paired=_paired(attention.rope),
@@ -113,25 +111,30 @@ class Stack:
         )
 
     def hidden(
-        self, tokens: mx.array, slots: mx.array, ends: mx.array, cache: mx.array, adapters: Sequence[Adapter] = ()
+        self,
+        tokens: mx.array,
+        slots: mx.array,
+        ends: mx.array,
+        cache: mx.array,
+        stacks: Sequence[mx.array],
+        where: Sequence[Where],
     ) -> mx.array:
         """What the head reads [B, d], for tokens [B] at the positions `ends` [B]; their keys and values are kept.
 
-        `cache` [layers, 2, B, columns, kv heads, D] is changed in place. `slots` [B] are places in `adapters`, one
-        a layer; none are the base model.
+        `cache` [layers, 2, B, columns, kv heads, D] is changed in place. `stacks` hold the adapters of all slots,
+        as `Matrices` has them, and `where` says for each layer what is whose; no stacks: the base model speaks.
         """
-        kernels = self._adapted if adapters else self._bare
-        nothing: list[Any] = [None] * len(LINEARS)
+        kernels = self._adapted if stacks else self._bare
         h, added = self._embed(tokens), None
-        for number, layer in enumerate(self.layers):
-            a, b = adapters[number] if adapters else (nothing, nothing)
+        for layer, parts in zip(self.layers, where, strict=True):
+            found = [Matrices(stacks[part[0]], part[1]) if part and stacks else None for part in parts]
+            a, b = found[: len(LINEARS)], found[len(LINEARS) :]
             h, x, z = kernels.norm(h, layer.before_attention, slots, added, (a[Q], a[K], a[V]))
             mixed = kernels.attend(
                 layer.qkv(x), z, (b[Q], b[K], b[V]), slots, layer.head_norms, self._tables, cache, layer.index, ends
             )
-            h, x, z = kernels.norm(
-                h, layer.before_mlp, slots, (layer.out(mixed), mixed, a[O], b[O]), (a[GATE], a[UP])
-            )
+            added = layer.out(mixed), mixed, a[O], b[O]
+            h, x, z = kernels.norm(h, layer.before_mlp, slots, added, (a[GATE], a[UP]))
             gated = kernels.gate(layer.gate_up(x), z, (b[GATE], b[UP]), slots)
             added = layer.down(gated), gated, a[DOWN], b[DOWN]
         return kernels.norm(h, self._last, slots, added, ())[1]

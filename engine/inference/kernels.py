@@ -11,7 +11,7 @@ Shapes: B rows, D a head's size, d the model's width, F the feed-forward width, 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import mlx.core as mx
 
@@ -21,6 +21,12 @@ ATTEND_THREADS = 128
 
 PACK = """
 template <typename T, int N> struct alignas(sizeof(T) * N) Pack { T v[N]; };
+"""
+
+# `spots` holds the number of slots, then for each stack that a kernel is given which of its parameters is meant;
+# −1: none, this layer isn't adapted. Where the matrix of a slot lies, counted in matrices:
+SPOTS = """
+__device__ long matrix(const int* spots, int stack, int slot) { return (long)spots[stack] * spots[0] + slot; }
 """
 
 # x · A for one row x in shared memory and one slot's A [n, R], R a power of two: neighbouring threads read
@@ -48,18 +54,18 @@ NORM = """
   const int slot = R ? slots[b] : 0;
   __shared__ float row[WIDTH], partial[THREADS], z[R ? R : 1];
   extern __shared__ float input[];
-  const bool adapted = R && ADDS;
+  const bool adapted = R && ADDS && spots[1] >= 0;
   if (adapted) {
     for (int i = t; i < INPUTS; i += THREADS) input[i] = static_cast<float>(source[b * INPUTS + i]);
     __syncthreads();
-    project<R ? R : 1, THREADS>(input, INPUTS, a + (long)slot * INPUTS * R, partial, z);
+    project<R ? R : 1, THREADS>(input, INPUTS, a + matrix(spots, 1, slot) * INPUTS * R, partial, z);
   }
   float squares = 0;
   for (int i = t; i < WIDTH; i += THREADS) {
     float sum = static_cast<float>(h[b * WIDTH + i]);
     if (ADDS) sum += static_cast<float>(delta[b * WIDTH + i]);
     if (adapted) {
-      const float* column = lora_b + (long)slot * R * WIDTH + i;
+      const float* column = lora_b + matrix(spots, 2, slot) * R * WIDTH + i;
       for (int k = 0; k < R; k++) sum += z[k] * column[k * WIDTH];
     }
     const T kept = static_cast<T>(sum);
@@ -83,7 +89,8 @@ NORM = """
     __syncthreads();
     const float* stacks[3] = {a0, a1, a2};
     for (int m = 0; m < NEXT; m++) {
-      project<R ? R : 1, THREADS>(row, WIDTH, stacks[m] + (long)slot * WIDTH * R, partial, z);
+      if (spots[3 + m] < 0) continue;
+      project<R ? R : 1, THREADS>(row, WIDTH, stacks[m] + matrix(spots, 3 + m, slot) * WIDTH * R, partial, z);
       if (t < R) projected[(b * NEXT + m) * R + t] = z[t];
     }
   }
@@ -105,9 +112,10 @@ ATTEND = """
     const int column = which == 0 ? (head * GROUP + part) * D + i : head * D + i;
     const int start = which == 0 ? 0 : (HEADS + (which - 1) * KV) * D;
     float x = static_cast<float>(qkv[(long)b * (HEADS + 2 * KV) * D + start + column]);
-    if (R) {
+    if (R && spots[1 + which] >= 0) {
       const int width = which == 0 ? HEADS * D : KV * D;
-      const float* stack = (which == 0 ? bq : which == 1 ? bk : bv) + (long)slot * R * width + column;
+      const float* stack = which == 0 ? bq : which == 1 ? bk : bv;
+      stack += matrix(spots, 1 + which, slot) * R * width + column;
       const float* z = projected + (b * 3 + which) * R;
       for (int k = 0; k < R; k++) x += z[k] * stack[k * width];
     }
@@ -209,22 +217,30 @@ GATE = """
   // silu(gate) · up of one row and a stretch of columns, adapters added to both.
   const int i = blockIdx.x * blockDim.x + threadIdx.x, b = blockIdx.y;
   if (i >= WIDTH) return;
-  float g = static_cast<float>(both[(long)b * 2 * WIDTH + i]);
-  float u = static_cast<float>(both[(long)b * 2 * WIDTH + WIDTH + i]);
-  if (R) {
-    const int slot = slots[b];
-    const float* z = projected + b * 2 * R;
-    for (int k = 0; k < R; k++) {
-      g += z[k] * bg[((long)slot * R + k) * WIDTH + i];
-      u += z[R + k] * bu[((long)slot * R + k) * WIDTH + i];
+  const int slot = R ? slots[b] : 0;
+  float x[2];
+  for (int side = 0; side < 2; side++) {
+    x[side] = static_cast<float>(both[((long)b * 2 + side) * WIDTH + i]);
+    if (R && spots[1 + side] >= 0) {
+      const float* z = projected + (b * 2 + side) * R;
+      const float* column = (side ? bu : bg) + matrix(spots, 1 + side, slot) * R * WIDTH + i;
+      for (int k = 0; k < R; k++) x[side] += z[k] * column[k * WIDTH];
     }
   }
-  gated[(long)b * WIDTH + i] = static_cast<T>(g / (1 + __expf(-g)) * u);
+  gated[(long)b * WIDTH + i] = static_cast<T>(x[0] / (1 + __expf(-x[0])) * x[1]);
 """
 
 
+class Matrices(NamedTuple):
+    """One A or B for each slot."""
+
+    stack: mx.array
+    """[parameters, slots, in, R] or [parameters, slots, R, out], float32."""
+    parameter: int
+
+
 class Kernels:
-    """The kernels for one model's sizes and one adapter rank; rank 0 leaves adapters out, and A and B are None."""
+    """The kernels for one model's sizes and one adapter rank. With rank 0 all matrices are None."""
 
     def __init__(
         self,
@@ -243,30 +259,32 @@ class Kernels:
         self._paired, self._rank = paired, rank
         self._nothing = mx.zeros(1)
         """Stands in for arguments that a kernel doesn't use."""
+        self._spots: dict[tuple[int, ...], mx.array] = {}
         constants = f"constexpr float EPSILON = {epsilon!r}f, SCALE = {scale!r}f;\n"
         self._norm: Any = mx.fast.cuda_kernel(
             name="decode_norm",
-            input_names=["h", "delta", "source", "a", "lora_b", "weight", "a0", "a1", "a2", "slots"],
+            input_names=["h", "delta", "source", "a", "lora_b", "weight", "a0", "a1", "a2", "slots", "spots"],
             output_names=["residual", "normed", "projected"],
             source=NORM,
-            header=PROJECT + constants,
+            header=SPOTS + PROJECT + constants,
             shared_memory=4 * inputs if rank else 0,
         )
         self._attend: Any = mx.fast.cuda_kernel(
             name="decode_attend",
             input_names=[
                 *("qkv", "projected", "bq", "bk", "bv", "slots", "q_weight", "k_weight"),
-                *("cosines", "sines", "cache", "layer", "ends"),
+                *("cosines", "sines", "cache", "layer", "ends", "spots"),
             ],
             output_names=["attended"],
             source=ATTEND,
-            header=PACK + constants,
+            header=SPOTS + PACK + constants,
         )
         self._gate: Any = mx.fast.cuda_kernel(
             name="decode_gate",
-            input_names=["both", "projected", "bg", "bu", "slots"],
+            input_names=["both", "projected", "bg", "bu", "slots", "spots"],
             output_names=["gated"],
             source=GATE,
+            header=SPOTS,
         )
 
     def norm(
@@ -274,20 +292,21 @@ class Kernels:
         h: mx.array,
         weight: mx.array,
         slots: mx.array,
-        added: tuple[mx.array, mx.array, mx.array | None, mx.array | None] | None,
-        following: Sequence[mx.array | None],
+        added: tuple[mx.array, mx.array, Matrices | None, Matrices | None] | None,
+        following: Sequence[Matrices | None],
     ) -> Sequence[mx.array]:
         """The residual [B, d], its norm [B, d], and that projected for the adapters that read it [B, n · R].
 
-        `added`: what the layer before made of its input [B, d], that input [B, n], its A [S, n, R] and
-        B [S, R, d]; None at the beginning. `following`: A [S, d, R] of the layers that read the result, at most 3.
+        `added`: what the layer before made of its input [B, d], that input [B, n], its A and B; None at the
+        beginning. `following`: A of the layers that read the result, at most 3.
         """
         rows, width = h.shape
         delta, source, a, b = added or (h, h, None, None)
         nexts = [*following, None, None, None][:3] if self._rank else [None] * 3
         count = len(following) if self._rank else 0
+        a, b, *nexts, spots = self._stacks(a, b, *nexts)
         return self._norm(
-            inputs=self._given(h, delta, source, a, b, weight, *nexts, slots),
+            inputs=[h, delta, source, a, b, weight, *nexts, slots, spots],
             output_shapes=[(rows, width), (rows, width), (rows, max(1, count * self._rank))],
             output_dtypes=[h.dtype, h.dtype, mx.float32],
             grid=(THREADS, rows, 1),
@@ -302,7 +321,7 @@ class Kernels:
         self,
         qkv: mx.array,
         projected: mx.array,
-        b: Sequence[mx.array | None],
+        b: Sequence[Matrices | None],
         slots: mx.array,
         weights: tuple[mx.array, mx.array] | None,
         tables: tuple[mx.array, mx.array],
@@ -318,8 +337,10 @@ class Kernels:
         """
         rows = qkv.shape[0]
         group, head, kv = self._group, self._head, self._kv
+        *stacks, spots = self._stacks(*b)
+        norms = weights or (self._nothing, self._nothing)
         return self._attend(
-            inputs=self._given(qkv, projected, *b, slots, *(weights or (None, None)), *tables, cache, layer, ends),
+            inputs=[qkv, projected, *stacks, slots, *norms, *tables, cache, layer, ends, spots],
             output_shapes=[(rows, kv * group * head)],
             output_dtypes=[qkv.dtype],
             grid=(ATTEND_THREADS, kv, rows),
@@ -330,11 +351,12 @@ class Kernels:
             ],
         )[0]
 
-    def gate(self, both: mx.array, projected: mx.array, b: Sequence[mx.array | None], slots: mx.array) -> mx.array:
+    def gate(self, both: mx.array, projected: mx.array, b: Sequence[Matrices | None], slots: mx.array) -> mx.array:
         """silu(gate) · up [B, F] of both [B, 2F], the adapters' parts added."""
         rows, width = both.shape[0], both.shape[1] // 2
+        *stacks, spots = self._stacks(*b)
         return self._gate(
-            inputs=self._given(both, projected, *b, slots),
+            inputs=[both, projected, *stacks, slots, spots],
             output_shapes=[(rows, width)],
             output_dtypes=[both.dtype],
             grid=(width, rows, 1),
@@ -342,5 +364,10 @@ class Kernels:
             template=[("T", both.dtype), ("WIDTH", width), ("R", self._rank)],
         )[0]
 
-    def _given(self, *arrays: mx.array | None) -> list[mx.array]:
-        return [self._nothing if array is None else array for array in arrays]
+    def _stacks(self, *matrices: Matrices | None) -> list[mx.array]:
+        """The stacks, and what the kernels call `spots`. The same ones are one array for all steps."""
+        slots = next((each.stack.shape[1] for each in matrices if each is not None), 0)
+        key = slots, *(-1 if each is None else each.parameter for each in matrices)
+        if key not in self._spots:
+            self._spots[key] = mx.array(key, dtype=mx.int32)
+        return [*(self._nothing if each is None else each.stack for each in matrices), self._spots[key]]

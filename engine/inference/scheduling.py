@@ -29,12 +29,18 @@ class Costs:
 
     forward: float = 64
     """The pass itself, tokens apart: reading the weights, or launching the kernels."""
+    step: float = 1.0
+    """What a pass that decodes costs, as a share of that."""
     reach: float = 4096
     """Columns of context over which attention costs a token as much as everything else does."""
 
     def of(self, tokens: int, columns: int = 0) -> float:
         """A pass over `tokens` that each look back at `columns`."""
         return self.forward + tokens * (1 + columns / self.reach)
+
+    def of_step(self, rows: int, columns: int) -> float:
+        """Decoding a token for each row."""
+        return self.step * self.forward + rows * (1 + columns / self.reach)
 
     def affordable(self, credit: float, columns: int) -> int:
         """The most tokens of a pass that costs no more than `credit`."""
@@ -129,7 +135,7 @@ class Scheduler:
 
     def earn(self, rows: int, columns: int, busy: bool) -> None:
         """Rows are decoded: a long prompt under way may spend a share of that, or a debt is paid off."""
-        self._credit += LONG_SHARE * self.costs.of(rows, columns)
+        self._credit += LONG_SHARE * self.costs.of_step(rows, columns)
         if not busy:
             self._credit = min(self._credit, 0.0)
 

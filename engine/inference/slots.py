@@ -41,7 +41,13 @@ class Slots:
         self.bytes = dtype.size * sum(math.prod(shape) for shape in shapes.values())
         """What one adapter takes."""
         self._limit = sys.maxsize if memory is None else max(2, memory // self.bytes)
-        self._stacks = [mx.zeros((len(names), 1, *shape), dtype) for (_, shape), names in self._families.items()]
+        self.stacks = [mx.zeros((len(names), 1, *shape), dtype) for (_, shape), names in self._families.items()]
+        self.places = {
+            name: (number, index)
+            for number, names in enumerate(self._families.values())
+            for index, name in enumerate(names)
+        }
+        """In which stack a parameter is, and as which one of it."""
         self._owners: list[str | None] = [BASE]
         self._recent: dict[str, None] = {}
         """Who is in memory, the least recently used first."""
@@ -143,7 +149,7 @@ class Slots:
         if slot not in self._views:
             self._views[slot] = {
                 name: stack[index] if slot is None else stack[index, slot]
-                for names, stack in zip(self._families.values(), self._stacks, strict=True)
+                for names, stack in zip(self._families.values(), self.stacks, strict=True)
                 for index, name in enumerate(names)
             }
             mx.eval(self._views[slot])
@@ -158,7 +164,7 @@ class Slots:
         for player in resting[:over]:
             if player not in self._files:
                 slot = self._owners.index(player)
-                self._write(player, [stack[:, slot] for stack in self._stacks])
+                self._write(player, [stack[:, slot] for stack in self.stacks])
             self._vacate(player)
         needed = 1 + len(self._recent) + arriving
         if needed > len(self) or len(self) > bound:
@@ -170,9 +176,9 @@ class Slots:
         if player not in self._recent:
             self._owners[self._owners.index(None)] = player
         slot = self._owners.index(player)
-        for stack, family in zip(self._stacks, packed, strict=True):
+        for stack, family in zip(self.stacks, packed, strict=True):
             stack[:, slot] = family
-        mx.eval(self._stacks)
+        mx.eval(self.stacks)
         self._recent.pop(player, None)
         self._recent[player] = None
 
@@ -184,11 +190,11 @@ class Slots:
         """Grow in place, or shrink by moving those in memory together."""
         kept = [slot for slot, owner in enumerate(self._owners) if owner is not None or count >= len(self)]
         self._views.clear()
-        for index, stack in enumerate(self._stacks):
+        for index, stack in enumerate(self.stacks):
             free = mx.zeros((stack.shape[0], count - len(kept), *stack.shape[2:]), self._dtype)
-            self._stacks[index] = mx.concatenate([stack[:, mx.array(kept)], free], axis=1)
+            self.stacks[index] = mx.concatenate([stack[:, mx.array(kept)], free], axis=1)
             del stack
-            mx.eval(self._stacks[index])  # one at a time, so that not all are there twice
+            mx.eval(self.stacks[index])  # one at a time, so that not all are there twice
         self._owners = [self._owners[slot] for slot in kept] + [None] * (count - len(kept))
 
     def _write(self, player: str, packed: Packed) -> None:

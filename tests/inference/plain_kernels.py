@@ -13,9 +13,9 @@ class PlainKernels:
     def norm(self, h, weight, slots, added, following):
         if added is not None:
             delta, source, a, b = added
-            h = h + delta + (self._adapter(source, a, b, slots) if self.rank else 0.0)
+            h = h + delta + (self._times(self._times(source, a, slots), b, slots) if self.rank else 0.0)
         normed = mx.fast.rms_norm(h, weight, self.epsilon)
-        projected = [(normed[:, None] @ a[slots])[:, 0] for a in following] if self.rank else []
+        projected = [self._times(normed, a, slots) for a in following] if self.rank else []
         return h, normed, mx.concatenate(projected, axis=1) if projected else mx.zeros(1)
 
     def attend(self, qkv, projected, b, slots, weights, tables, cache, layer, ends):
@@ -23,7 +23,7 @@ class PlainKernels:
         q, k, v = mx.split(qkv, [q_size, q_size + kv_size], axis=1)
         if self.rank:
             z = mx.split(projected, 3, axis=1)
-            q, k, v = (x + (low[:, None] @ up[slots])[:, 0] for x, low, up in zip((q, k, v), z, b, strict=True))
+            q, k, v = (x + self._times(low, b, slots) for x, low, b in zip((q, k, v), z, b, strict=True))
         q, k, v = (x.reshape(rows, -1, self.head) for x in (q, k, v))
         if weights is not None:
             q, k = (mx.fast.rms_norm(x, w, self.epsilon) for x, w in zip((q, k), weights, strict=True))
@@ -43,13 +43,14 @@ class PlainKernels:
         gate, up = mx.split(both, 2, axis=1)
         if self.rank:
             z = mx.split(projected, 2, axis=1)
-            gate, up = (
-                x + (low[:, None] @ wide[slots])[:, 0] for x, low, wide in zip((gate, up), z, b, strict=True)
-            )
+            gate, up = (x + self._times(low, b, slots) for x, low, b in zip((gate, up), z, b, strict=True))
         return gate * mx.sigmoid(gate) * up
 
-    def _adapter(self, x, a, b, slots):
-        return (x[:, None] @ a[slots] @ b[slots])[:, 0]
+    def _times(self, x, matrices, slots):
+        """Each row of x with the matrix of its slot; a layer that isn't adapted has none."""
+        if matrices is None:
+            return mx.zeros((x.shape[0], self.rank)) if x.shape[1] != self.rank else mx.array(0.0)
+        return (x[:, None] @ matrices.stack[matrices.parameter][slots])[:, 0]
 
     def _turned(self, x, cosines, sines):
         if self.paired:
