@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import mlx.core as mx
 import numpy as np
 
+from engine.config import ModelConfig
 from engine.inference.adapters import Adapters
 from engine.inference.cache import Layers
 from engine.inference.decoders import decoder
@@ -62,7 +63,7 @@ class Batcher:
     ) -> None:
         self.sampled = 0
         """Tokens sampled since the beginning."""
-        self._lm, self._adapters, self._tokenizer, self._clock = lm, adapters, tokenizer, clock
+        self.lm, self.adapters, self._tokenizer, self._clock = lm, adapters, tokenizer, clock
         self._limit = rows
         self._ends = np.zeros(lm.vocab_size, dtype=bool)
         self._ends[[token for token in lm.eos_tokens if token < lm.vocab_size]] = True
@@ -73,6 +74,20 @@ class Batcher:
         self._rows = Rows(in_flight, self._ends, lm.context, self._piece)
         self._open: set[int] = set()
         self.clear()
+
+    @classmethod
+    def configured(
+        cls, lm: LanguageModel, adapters: Adapters, tokenizer: Tokenizer, config: ModelConfig
+    ) -> Batcher:
+        """As `[model]` of a run's configuration says."""
+        return cls(
+            lm,
+            adapters,
+            rows=config.rows,
+            prefill_tokens=config.prefill_tokens,
+            prefix_bytes=config.prefix_mb << 20,
+            tokenizer=tokenizer,
+        )
 
     def __len__(self) -> int:
         """Requests that haven't been reported as finished."""
@@ -96,18 +111,18 @@ class Batcher:
             KeyError: if there is no such player. ValueError: if the prompt is empty or holds a token the
                 model doesn't know, or no token may be sampled.
         """
-        self._adapters.version(request.player)
+        self.adapters.version(request.player)
         if not request.prompt:
             raise ValueError(f"request {request.id}: the prompt is empty; it needs at least one token")
-        if not 0 <= min(request.prompt) <= max(request.prompt) < self._lm.vocab_size:
-            raise ValueError(f"request {request.id}: a prompt token isn't below {self._lm.vocab_size}")
+        if not 0 <= min(request.prompt) <= max(request.prompt) < self.lm.vocab_size:
+            raise ValueError(f"request {request.id}: a prompt token isn't below {self.lm.vocab_size}")
         if request.sampling.max_tokens < 1:
             raise ValueError(f"request {request.id}: max_tokens is {request.sampling.max_tokens}, not at least 1")
         self._open.add(request.id)
         self._scheduler.add(request)
         if request.deadline is not None:
             heapq.heappush(self._deadlines, (request.deadline, request.id))
-        if len(request.prompt) >= self._lm.context:
+        if len(request.prompt) >= self.lm.context:
             self._leaving[request.id] = StopReason.CONTEXT
 
     def cancel(self, id: int) -> None:
@@ -153,7 +168,7 @@ class Batcher:
         self._moved = True
         """Whether rows came or went since the adapters were told who speaks."""
         self._changes = -1
-        self._serials = {player: self._adapters.serial(player) for player in self._adapters.players}
+        self._serials = {player: self.adapters.serial(player) for player in self.adapters.players}
         return ids
 
     def tick(self) -> Tick:
@@ -190,9 +205,9 @@ class Batcher:
 
     def _follow_weights(self, tick: Tick) -> None:
         """Nothing computed with weights that were replaced is used for others; who lost its player fails."""
-        if self._changes == self._adapters.changes:
+        if self._changes == self.adapters.changes:
             return
-        serials = {player: self._adapters.serial(player) for player in self._adapters.players}
+        serials = {player: self.adapters.serial(player) for player in self.adapters.players}
         replaced = {player for player, serial in self._serials.items() if serials.get(player) != serial}
         self._serials = serials
         for player in replaced:
@@ -244,13 +259,13 @@ class Batcher:
             if self._long is not None:
                 speaking.add(self._long.request.player)
             if speaking != self._speaking:
-                self._adapters.use(speaking)
+                self.adapters.use(speaking)
                 self._speaking = speaking
-        if self._changes != self._adapters.changes:
-            self._changes = self._adapters.changes
+        if self._changes != self.adapters.changes:
+            self._changes = self.adapters.changes
             players = [row.request.player for row in self._rows]
-            self._rows.state["slot"] = [self._adapters.slot(player) for player in players]
-            self._rows.state["version"] = [self._adapters.version(player) for player in players]
+            self._rows.state["slot"] = [self.adapters.slot(player) for player in players]
+            self._rows.state["version"] = [self.adapters.version(player) for player in players]
 
     # The forward pass
 
@@ -271,8 +286,8 @@ class Batcher:
             found = {prompt: sources[same[0].id] for prompt, same in asking.items() if same[0].id in sources}
             known = {prompt: source.length for prompt, source in found.items()}
             for group in grouped(list(asking), known, self._scheduler.costs.forward):
-                with self._adapters.rows([self._adapters.slot(player)]):
-                    done = prefill(self._lm, group, found)
+                with self.adapters.rows([self.adapters.slot(player)]):
+                    done = prefill(self.lm, group, found)
                 requests = [request for prompt in done.prompts for request in asking[prompt]]
                 done = done.copied([len(asking[prompt]) for prompt in done.prompts])
                 self._stats.computed += group.tokens
@@ -296,7 +311,7 @@ class Batcher:
 
     def _begin_long(self, request: Request, hit: Hit | None) -> None:
         if hit is None:
-            layers = self._lm.make_cache([0])
+            layers = self.lm.make_cache([0])
         else:
             [source] = self._sources({request.id: hit}).values()
             layers = source.layers.spread([source.row], [source.length])
@@ -311,8 +326,8 @@ class Batcher:
         if not count:
             return []
         tokens = mx.array(np.array([prompt[long.done : long.done + count]], np.int32))
-        with self._adapters.rows([self._adapters.slot(long.request.player)]):
-            hidden = self._lm.hidden(tokens, long.layers)
+        with self.adapters.rows([self.adapters.slot(long.request.player)]):
+            hidden = self.lm.hidden(tokens, long.layers)
         long.done += count
         self._stats.computed += count
         if long.done < len(prompt):
@@ -320,7 +335,7 @@ class Batcher:
             return []
         self._end_long()
         self._join([long.request], long.layers, [long.hit], pure=long.pure)
-        return [self._lm.head(hidden[:, -1])]
+        return [self.lm.head(hidden[:, -1])]
 
     def _end_long(self) -> None:
         """The next one may begin, or need only little computing by now."""
@@ -339,7 +354,7 @@ class Batcher:
             entry = self._prefixes.begin(player, self._serials[player], request.prompt, hit) if pure else None
             rows.append(Row.of(request, entry))
             self._stats.asked += len(request.prompt)
-        self._rows.join(rows, self._adapters.slot(player), self._adapters.version(player), layers)
+        self._rows.join(rows, self.adapters.slot(player), self.adapters.version(player), layers)
 
     def _leave(self, leaving: np.ndarray, tick: Tick) -> None:
         """Report and drop the rows where `leaving` [B] is true."""

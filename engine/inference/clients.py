@@ -14,7 +14,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from engine.client import OnTokens
-from engine.config import ModelConfig
 from engine.inference import constraints
 from engine.inference.pending import Pending, tell
 from engine.inference.requests import Finished, Request, Tick
@@ -24,9 +23,8 @@ from engine.inference.tokenizer import Remembered, Tokenizer
 from engine.types import Completion, EngineError, Message, Sampling, StopReason
 
 if TYPE_CHECKING:  # these import MLX, which must not happen before the device thread has put a BLAS under it
-    from engine.inference.adapters import Adapters
+    from engine.inference.batcher import Batcher
     from engine.inference.device import Device
-    from engine.inference.models import LanguageModel
     from engine.inference.prefix_cache import Stats
 
 REMEMBERED = 1024
@@ -41,40 +39,23 @@ class LocalClient:
     next flush sets the device going again. Otherwise requests go out once per turn of the event loop, and the
     device ticks whenever there is something to do.
 
-    At most `config.queue` requests are with the device. The others wait here in their order, their prompts not yet
+    At most `queue` requests are with the device. The others wait here in their order, their prompts not yet
     rendered; to whoever awaits them this is no different. A request with `seconds` is the one thing that depends
     on the clock: a run in which one comes too late can't be repeated exactly.
     """
 
     def __init__(
-        self,
-        device: Device,
-        lm: LanguageModel,
-        adapters: Adapters,
-        tokenizer: Tokenizer,
-        config: ModelConfig,
-        *,
-        lockstep: bool = False,
+        self, device: Device, batcher: Batcher, tokenizer: Tokenizer, *, queue: int, lockstep: bool = False
     ) -> None:
-        from engine.inference.batcher import Batcher
-
+        """`batcher` was made on the device thread, as all that computes has to be."""
         self.settle: Callable[[], None] | None = None
         self.tokenizer = tokenizer
         self.lockstep = lockstep
-        self._device = device
-        self._lm, self._adapters = lm, adapters
-        batcher = Batcher(
-            lm,
-            adapters,
-            rows=config.rows,
-            prefill_tokens=config.prefill_tokens,
-            prefix_bytes=config.prefix_mb << 20,
-            tokenizer=tokenizer,
-        )
+        self._device, self._batcher = device, batcher
         self._server = Server(device, batcher, lockstep, self._deliver, self._cancel_all)
         self._pending: dict[int, Pending] = {}
         self._next_id = 0
-        self._queue = config.queue
+        self._queue = queue
         self._outbox: dict[int, Pending] = {}
         """Not yet with the device, in their order."""
         self._choices: Remembered[constraints.Choices] = Remembered(REMEMBERED)
@@ -160,7 +141,14 @@ class LocalClient:
         tokens = [[*self.tokenizer.encode(reply), self.tokenizer.end_of_turn] for reply in replies]
         choices = self._choices_of(sampling)
         return await self._device.call(
-            reply_logprobs, self._lm, self._adapters, player, prompt, tokens, sampling.temperature, choices
+            reply_logprobs,
+            self._batcher.lm,
+            self._batcher.adapters,
+            player,
+            prompt,
+            tokens,
+            sampling.temperature,
+            choices,
         )
 
     @property

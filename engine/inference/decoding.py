@@ -46,6 +46,7 @@ class Joined:
                 stop = start + linear[name].shape[0]
                 linear[name] = whole[start:stop]
                 start = stop
+            mx.eval([linear[name] for linear in linears])
 
     def __call__(self, x: mx.array) -> mx.array:
         """[B, in] → [B, the sum of out]."""

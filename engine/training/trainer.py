@@ -17,6 +17,7 @@ from engine.types import POLICY, TrainingRecord
 
 if TYPE_CHECKING:
     from engine.inference.adapters import Adapters
+    from engine.inference.batcher import Batcher
     from engine.inference.clients import LocalClient
     from engine.inference.models import LanguageModel
     from engine.inference.tokenizer import ChatTokenizer
@@ -54,10 +55,9 @@ class LocalTrainer:
             raise
         from engine.inference.clients import LocalClient
 
-        model, tokenizer, adapters, learner = parts
-        client = LocalClient(
-            device, model, adapters, tokenizer, config.model, lockstep=config.run.max_staleness == 0
-        )
+        model, tokenizer, adapters, learner, batcher = parts
+        lockstep = config.run.max_staleness == 0
+        client = LocalClient(device, batcher, tokenizer, queue=config.model.queue, lockstep=lockstep)
         return cls(device, model, tokenizer, adapters, learner, client, drains=config.run.on_publish == "drain")
 
     async def train(self, records: list[TrainingRecord]) -> dict[str, float]:
@@ -101,17 +101,18 @@ class LocalTrainer:
             self.adapters.close()
 
 
-def _load(config: Config) -> tuple[LanguageModel, ChatTokenizer, Adapters, Learner]:
+def _load(config: Config) -> tuple[LanguageModel, ChatTokenizer, Adapters, Learner, Batcher]:
     """On the device thread: everything that imports or calls MLX."""
     from engine.inference import blas
 
     blas.load()
     from engine.inference import models
     from engine.inference.adapters import Adapters
+    from engine.inference.batcher import Batcher
     from engine.training.learner import Learner
 
     model, tokenizer = models.load(config.model.source, config.model.context)
     adapters = Adapters(model, config.lora, memory=config.model.adapters_mb << 20)
     learner = Learner(model, adapters, config.train, config.run.seed)
     adapters.publish(POLICY, learner.parameters, learner.version)
-    return model, tokenizer, adapters, learner
+    return model, tokenizer, adapters, learner, Batcher.configured(model, adapters, tokenizer, config.model)

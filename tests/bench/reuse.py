@@ -60,6 +60,7 @@ async def start(source: str, rank: int, context: int, *, lockstep: bool = False)
 
         from engine.inference import models
         from engine.inference.adapters import Adapters
+        from engine.inference.batcher import Batcher
 
         lm, tokenizer = models.load(source, context)
         hidden = lm.hidden
@@ -73,9 +74,10 @@ async def start(source: str, rank: int, context: int, *, lockstep: bool = False)
         adapters = Adapters(lm, LoRAConfig(rank=rank))
         moved = {name: array + 1e-3 * mx.random.normal(array.shape) for name, array in adapters.initial(0).items()}
         adapters.publish(POLICY, moved, 1)
-        return lm, adapters, tokenizer
+        return Batcher.configured(lm, adapters, tokenizer, ModelConfig()), tokenizer
 
-    client = LocalClient(device, *await device.call(load), ModelConfig(), lockstep=lockstep)
+    batcher, tokenizer = await device.call(load)
+    client = LocalClient(device, batcher, tokenizer, queue=ModelConfig().queue, lockstep=lockstep)
     if lockstep:
         client.settle = client.flush
     return Service(device, client, passes)

@@ -10,6 +10,7 @@ import time
 import pytest
 
 from engine.config import LoRAConfig, ModelConfig
+from engine.inference.batcher import Batcher
 from engine.inference.clients import LocalClient
 from engine.inference.device import Device
 from engine.inference.scripted import ScriptedClient
@@ -51,8 +52,9 @@ class Local:
         self.lm, self.tokenizer, self.adapters = await self.device.call(_load, self.folder, self.config.context)
         if self.endless:
             self.lm.eos_tokens = frozenset()
+        batcher = await self.device.call(Batcher.configured, self.lm, self.adapters, self.tokenizer, self.config)
         self.client = LocalClient(
-            self.device, self.lm, self.adapters, self.tokenizer, self.config, lockstep=self.lockstep
+            self.device, batcher, self.tokenizer, queue=self.config.queue, lockstep=self.lockstep
         )
         return self
 
