@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import numpy as np
 import pytest
 
@@ -16,7 +14,6 @@ from engine.inference.requests import Request
 from engine.types import Sampling
 from tests.inference.conftest import LORA, moved
 from tests.inference.plain_kernels import PlainKernels
-from tests.inference.test_clients import Local
 from tests.tiny import tiny_model
 
 import mlx.core as mx  # isort: skip
@@ -204,17 +201,3 @@ def test_a_batcher_says_the_same_with_places_as_with_padded_rows(lm, monkeypatch
         said[name] = done
     assert said["places"] == said["padded"]
     assert len(said["places"]) == 24
-
-
-async def test_places_made_on_the_device_thread_play_there(tmp_path, monkeypatch):
-    """MLX's arrays belong to the thread that made them until they are evaluated."""
-    folder = tiny_model(tmp_path, dim=128, heads=2)
-
-    def places(lm, adapters):
-        return Places(lm, adapters, Stack(lm.model, 4, lm.context, kernels=KERNELS), compiled=CUDA)
-
-    monkeypatch.setattr(batcher, "decoder", places)
-    async with Local(folder) as local:
-        completions = await asyncio.gather(*(local.submit(f"hello {i}", key=i) for i in range(4)))
-    assert all(completion.tokens for completion in completions)
-    assert not local.errors
