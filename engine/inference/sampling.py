@@ -167,8 +167,10 @@ def _invert(weights: mx.array, share: mx.array) -> tuple[mx.array, mx.array]:
     """
     B, V = weights.shape
     if V <= 4 * BLOCK:
-        total = mx.sum(weights, axis=-1, keepdims=True)
-        return _first_beyond(weights, share * total)[0], total
+        running = mx.cumsum(weights, axis=-1)
+        total = running[:, -1:]
+        # A share of at most 1 − 2⁻²⁴ rounds to less than the total: the first to exceed it is there, with a weight.
+        return mx.sum(running <= share * total, axis=-1, keepdims=True).astype(mx.uint32), total
     blocks = -(-V // BLOCK)
     if V % BLOCK:
         weights = mx.pad(weights, [(0, 0), (0, blocks * BLOCK - V)])
