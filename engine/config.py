@@ -63,7 +63,9 @@ class RoleConfig(Section):
     logit_bias: dict[str, float] | None = Field(
         default=None, description="What is added to the logit of a token, by its text: { yes = 2.0 }."
     )
-    stop: list[str] | None = Field(default=None, description="Texts that end the reply.")
+    stop: list[Annotated[str, Field(min_length=1)]] | None = Field(
+        default=None, description="Texts that end the reply."
+    )
     seconds: float | None = Field(default=None, gt=0.0, description="Longest time a reply may take.")
     constrained: bool | None = Field(
         default=None, description="Only answers that the task calls legal can be sampled."

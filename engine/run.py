@@ -271,6 +271,8 @@ class Run:
         after = configuration.set_value(self.config, key, value)
         if self._trainer:
             check_biases(after, self._trainer.tokenizer)
+        elif "logit_bias" in key:
+            raise RunError(f"{key} names tokens of a model that isn't loaded yet: set it once the run goes on")
         return self._edit(key, configuration.value_text(self.config, key), configuration.value_text(after, key))
 
     def _edit(self, target: str, before: str, after: str) -> int:

@@ -6,6 +6,7 @@ slot by name). One player may sit in every role of an episode: that is self-play
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -65,6 +66,22 @@ class Sampling:
     """The only replies allowed; empty allows any. The learner applies the same mask to what they rule out."""
     seconds: float | None = None
     """Longest time from asking to answer; None for no limit."""
+
+    def check(self) -> None:
+        """Raises ValueError for a setting that no distribution has."""
+        bounds = {
+            "temperature": (self.temperature, 0.0, math.inf),
+            "max_tokens": (self.max_tokens, 1, math.inf),
+            "top_p": (self.top_p, 0.0, 1.0),
+            "top_k": (self.top_k, 0, math.inf),
+            "min_p": (self.min_p, 0.0, 1.0),
+            "repetition_penalty": (self.repetition_penalty, 1e-3, 1e3),
+        }
+        for name, (value, least, most) in bounds.items():
+            if not (least <= value <= most and math.isfinite(value)):
+                raise ValueError(f"{name} is {value}; it has to be from {least:g} to {most:g}, and finite")
+        if any(not math.isfinite(value) for _, value in self.logit_bias):
+            raise ValueError("logit_bias: every value has to be finite")
 
     @property
     def distortions(self) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from collections.abc import Iterator
@@ -122,13 +123,17 @@ def _model(source: str, path: Path | None, users: list[str] | None = None) -> Mo
     users = users or []
     if path is None:
         return Model(source, None, None, f"not here; `selfplay-tui models fetch {source}` gets it", users)
-    if not path.exists():
+    try:
+        there = path.exists()
+    except OSError as error:  # a name that is too long, or a folder that may not be looked into
+        return Model(source, None, None, f"{path}: {error.strerror or error}", users)
+    if not there:
         return Model(source, None, None, f"there is no {path}", users)
     if path.is_dir() and not (path / "config.json").exists():
         return Model(source, path, None, f"{path} has no config.json, so it isn't a model in MLX format", users)
     try:
         return Model(source, path, facts.read(path.absolute()), "", users)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:  # whatever the files hold
+    except Exception as error:  # whatever the files hold
         return Model(source, path, None, str(error) or type(error).__name__, users)
 
 
@@ -139,9 +144,14 @@ def _pocket() -> Path:
 
 
 def _in_folder(folder: Path) -> Iterator[tuple[str, Path]]:
-    for path in sorted(folder.iterdir()):
-        if path.suffix == GGUF or ((path / "config.json").is_file() and list(path.glob(WEIGHT_FILES))):
-            yield f"./{path.name}", path
+    try:
+        paths = sorted(folder.iterdir())
+    except OSError:
+        return
+    for path in paths:
+        with contextlib.suppress(OSError):  # what may not be looked into isn't at hand
+            if path.suffix == GGUF or ((path / "config.json").is_file() and list(path.glob(WEIGHT_FILES))):
+                yield f"./{path.name}", path
 
 
 def _named_by_presets() -> dict[str, list[str]]:

@@ -109,15 +109,14 @@ class Batcher:
 
         Raises:
             KeyError: if there is no such player. ValueError: if the prompt is empty or holds a token the
-                model doesn't know, or no token may be sampled.
+                model doesn't know, or the sampling isn't possible.
         """
         self.adapters.version(request.player)
         if not request.prompt:
             raise ValueError(f"request {request.id}: the prompt is empty; it needs at least one token")
         if not 0 <= min(request.prompt) <= max(request.prompt) < self.lm.vocab_size:
             raise ValueError(f"request {request.id}: a prompt token isn't below {self.lm.vocab_size}")
-        if request.sampling.max_tokens < 1:
-            raise ValueError(f"request {request.id}: max_tokens is {request.sampling.max_tokens}, not at least 1")
+        request.sampling.check()
         self._open.add(request.id)
         self._scheduler.add(request)
         if request.deadline is not None:
@@ -217,8 +216,7 @@ class Batcher:
                 row.entry = None
         if self._long is not None and self._long.request.player in replaced:
             self._long.hit, self._long.pure = None, False
-        if replaced - serials.keys():
-            self._dismiss(lambda request: None if request.player in serials else _dropped(request.player), tick)
+        self._dismiss(lambda request: None if request.player in serials else _dropped(request.player), tick)
 
     def _dismiss(self, why: Callable[[Request], StopReason | Exception | None], tick: Tick) -> None:
         """Report and drop those for whom there is a reason: who waits, is being computed, or in flight."""
@@ -285,7 +283,7 @@ class Batcher:
         for player, asking in players.items():
             found = {prompt: sources[same[0].id] for prompt, same in asking.items() if same[0].id in sources}
             known = {prompt: source.length for prompt, source in found.items()}
-            for group in grouped(list(asking), known, self._scheduler.costs.forward):
+            for group in grouped(list(asking), self._scheduler.costs.forward, known):
                 with self.adapters.rows([self.adapters.slot(player)]):
                     done = prefill(self.lm, group, found)
                 requests = [request for prompt in done.prompts for request in asking[prompt]]
@@ -373,6 +371,10 @@ class Batcher:
                 entries.append(row.entry)
         if not places:
             return
+        if not self._prefixes.limit:
+            for entry in entries:
+                self._prefixes.drop(entry)
+            return
         layers = self._rows.decoder.taken(np.array(places))
         fitting = min(len(places), self._prefixes.limit * len(places) // layers.bytes)
         for entry in entries[fitting:]:
@@ -386,7 +388,8 @@ class Batcher:
     def _piece(self, token: int) -> bytes:
         if self._tokenizer is None:
             raise ValueError("stop strings need a batcher with a tokenizer")
-        return self._tokenizer.pieces[token]
+        pieces = self._tokenizer.pieces
+        return pieces[token] if token < len(pieces) else b""  # models pad their vocabularies
 
 
 def _costs(lm: LanguageModel, step: float) -> Costs:

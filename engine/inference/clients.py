@@ -213,6 +213,7 @@ class LocalClient:
         request.choices = self._choices_of(sampling)
         if request.choices is not None:  # a choice is never cut short: that would be a reply not allowed
             request.sampling = replace(sampling, max_tokens=max(sampling.max_tokens, request.choices.longest))
+            request.stop = ()
         return request
 
     def _choices_of(self, sampling: Sampling) -> constraints.Choices | None:
@@ -226,8 +227,12 @@ class LocalClient:
         pending = self._outbox.pop(id, None)
         if pending is None:
             return
-        pending.prompt = self.tokenizer.prompt(pending.messages)
-        self._resolve(Finished(id, stop_reason=StopReason.DEADLINE))
+        ended = Finished(id, stop_reason=StopReason.DEADLINE)
+        try:
+            pending.prompt = self.tokenizer.prompt(pending.messages)
+        except Exception as error:  # of a template
+            ended.error = error
+        self._resolve(ended)
         if self.settle is not None:
             self.settle()
 
@@ -294,8 +299,9 @@ class LocalClient:
             pending.future.set_result(self._completion(pending, finished))
 
     def _completion(self, pending: Pending, finished: Finished) -> Completion:
+        stops = () if pending.sampling.choices else pending.sampling.stop
         return Completion(
-            text=before_stop(self.tokenizer.decode(finished.tokens), pending.sampling.stop),
+            text=before_stop(self.tokenizer.decode(finished.tokens), stops),
             prompt_tokens=pending.prompt,
             tokens=finished.tokens,
             logprobs=finished.logprobs,

@@ -155,6 +155,10 @@ def misfit(model: Any, rank: int) -> str | None:
         return "more than 8 heads share their keys"
     if rank & (rank - 1) or rank > 64:
         return f"lora.rank is {rank}, not a power of two up to 64"
+    for layer in model.model.layers:
+        linears = [_bare(linear) for linear in _linears(layer)]
+        if any(len({_stored(linear) for linear in joined}) > 1 for joined in (linears[Q:O], linears[GATE:DOWN])):
+            return "layers that would be one product are stored in different ways"
     return None
 
 
@@ -190,6 +194,13 @@ def _layer(index: int, layer: Any) -> Layer:
 def _linears(layer: Any) -> list[Any]:
     """The `LINEARS` of a layer, their adapters around them."""
     return [getattr(getattr(layer, part), name) for part, name in (path.split(".") for path in LINEARS)]
+
+
+def _stored(linear: Any) -> tuple[Any, ...]:
+    """What has to be the same in layers that become one product."""
+    quantised = isinstance(linear, nn.QuantizedLinear)
+    packed = (linear.bits, linear.group_size, linear.mode) if quantised else ()
+    return type(linear), linear.weight.dtype, "bias" in linear, packed
 
 
 def _paired(rope: Any) -> bool:

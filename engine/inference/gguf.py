@@ -169,9 +169,11 @@ class _Reader:
             tensors, pairs = self._unpack("QQ")
             metadata = {self._text(): self._value(*self._unpack("I")) for _ in range(pairs)}
             infos = [self._tensor() for _ in range(tensors)]
-        except (struct.error, UnicodeDecodeError, OverflowError, KeyError) as error:
+        except (struct.error, UnicodeDecodeError, OverflowError, KeyError, RecursionError) as error:
             raise GGUFError(f"{self._path} is damaged: byte {self._at} of {len(self._data)}: {error}") from error
         alignment = metadata.get("general.alignment", ALIGNMENT)
+        if not isinstance(alignment, int) or alignment < 1:
+            raise GGUFError(f"{self._path} is damaged: its general.alignment is {alignment!r}")
         start = -(-self._at // alignment) * alignment
         end = start + max((info.offset + info.bytes for info in infos), default=0)
         if end > len(self._data):

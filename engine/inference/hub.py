@@ -43,7 +43,7 @@ def cached() -> Iterator[tuple[str, Path | None]]:
 
     try:
         repositories = scan_cache_dir().repos
-    except CacheNotFound:
+    except (CacheNotFound, ValueError):  # there is none, or something else has its place
         return
     for source in sorted(repository.repo_id for repository in repositories if repository.repo_type == "model"):
         yield source, folder(source)

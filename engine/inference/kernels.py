@@ -149,7 +149,7 @@ ATTEND = """
     fresh[e] = static_cast<float>(kept);
     if (part >= GROUP && end < columns) {
       const long place = ((((long)layer[0] * 2 + part - GROUP) * rows + b) * columns + end) * KV + head;
-      const_cast<T*>(cache)[place * D + i] = kept;  // the one thing changed in place: see `decoding.py`
+      const_cast<T*>(cache)[place * D + i] = kept;  // the one thing changed in place: see `places.py`
     }
   }
   __syncthreads();

@@ -8,9 +8,6 @@ from itertools import groupby
 
 Prompt = tuple[int, ...]
 
-FORWARD_COST = 64.0
-"""What one more forward pass costs beside its tokens, in tokens of a small model on a CPU."""
-
 
 @dataclass(frozen=True, slots=True)
 class Group:
@@ -33,14 +30,12 @@ class Group:
         return self.tokens + forward * (2 if self.shared else 1)
 
 
-def grouped(
-    prompts: Sequence[Prompt], known: Mapping[Prompt, int] | None = None, forward: float = FORWARD_COST
-) -> list[Group]:
+def grouped(prompts: Sequence[Prompt], forward: float, known: Mapping[Prompt, int] | None = None) -> list[Group]:
     """Different prompts, in groups that save more by what they share than the passes they add cost.
 
-    `known`: how many first tokens of a prompt need no computing, where any. That is made use of if it is
-    cheaper than computing beginnings again that many prompts share. A beginning never takes in a prompt's last
-    token: its logits are what a prefill is for.
+    `forward`: what one more pass costs beside its tokens, in tokens. `known`: how many first tokens of a prompt
+    need no computing, where any. That is made use of if it is cheaper than computing beginnings again that many
+    prompts share. A beginning never takes in a prompt's last token: its logits are what a prefill is for.
     """
     fresh = _split(sorted(prompts), forward)
     if not known:

@@ -47,7 +47,7 @@ class Finished:
     """The ids each token was chosen among; empty where all were allowed."""
     stop_reason: StopReason = StopReason.CANCELLED
     error: Exception | None = None
-    """Why it failed, where it did: its player was dropped."""
+    """Why it failed, where it did: it was refused, its player was dropped, or the device failed."""
 
 
 @dataclass(slots=True)

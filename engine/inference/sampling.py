@@ -110,7 +110,7 @@ def draw(
     """
     logits = logits.astype(mx.float32)
     if not stages.sampled:
-        return mx.argmax(logits, axis=-1), mx.zeros(logits.shape[:1])
+        return mx.argmax(logits, axis=-1), _certain(logits)
     if stages.scaled:
         assert temperature is not None
         logits = logits * (1.0 / mx.where(temperature == 0, 1.0, temperature))[:, None]
@@ -124,8 +124,13 @@ def draw(
     if stages.greedy:
         assert temperature is not None
         tokens = mx.where(temperature == 0, mx.argmax(logits, axis=-1), tokens)
-        logprobs = mx.where(temperature == 0, 0.0, logprobs)
+        logprobs = mx.where(temperature == 0, _certain(logits), logprobs)
     return tokens, logprobs
+
+
+def _certain(logits: mx.array) -> mx.array:
+    """Log-probability 0 [B], but NaN where logits [B, V] aren't numbers: weights gone bad have to be noticed."""
+    return mx.where(mx.any(mx.isnan(logits), axis=-1), mx.nan, 0.0)
 
 
 def _least_weight(
@@ -167,10 +172,8 @@ def _invert(weights: mx.array, share: mx.array) -> tuple[mx.array, mx.array]:
     """
     B, V = weights.shape
     if V <= 4 * BLOCK:
-        running = mx.cumsum(weights, axis=-1)
-        total = running[:, -1:]
-        # A share of at most 1 − 2⁻²⁴ rounds to less than the total: the first to exceed it is there, with a weight.
-        return mx.sum(running <= share * total, axis=-1, keepdims=True).astype(mx.uint32), total
+        total = mx.sum(weights, axis=-1, keepdims=True)
+        return _first_beyond(weights, share * total)[0], total
     blocks = -(-V // BLOCK)
     if V % BLOCK:
         weights = mx.pad(weights, [(0, 0), (0, blocks * BLOCK - V)])

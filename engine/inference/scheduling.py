@@ -49,7 +49,7 @@ class Costs:
 
 @dataclass(slots=True)
 class Arrivals:
-    """Who is admitted in a tick, and how many first tokens of each one's prompt are known already."""
+    """Who is admitted in a tick."""
 
     short: list[Request] = field(default_factory=list)
     long: Request | None = None

@@ -39,7 +39,7 @@ def reply_logprobs(
         rows[row, len(prompt) : len(prompt) + len(reply)] = reply
         mask[row, : len(reply)] = 1.0
     tokens = mx.array(rows)
-    with adapters.rows([adapters.slot(player)] * len(replies)):
+    with adapters.speaking(player):
         hidden = lm.hidden(tokens[:, :-1])[:, len(prompt) - 1 :]
         logits = lm.head(hidden).astype(mx.float32) / max(temperature, COLDEST)
     if choices is not None:

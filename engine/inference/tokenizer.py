@@ -1,4 +1,4 @@
-"""Text to tokens and back, on the main thread. No MLX here."""
+"""Text to tokens and back, on the main thread but for `pieces`. No MLX here."""
 
 from __future__ import annotations
 

@@ -347,3 +347,51 @@ def test_the_cache_holds_nothing_once_all_rows_have_left(endless, adapters):
     for wave in range(3):
         run(batcher, [request(10 * wave + id, prompt) for id, prompt in enumerate(prompts(8, seed=wave))])
     assert mx.get_active_memory() <= before + 4096
+
+
+def test_a_player_published_asked_and_dropped_between_two_ticks_costs_only_its_own_requests(endless, adapters):
+    batcher = Batcher(endless, adapters)
+    batcher.add(request(0, [5, 6], player="red"))
+    batcher.tick()
+    adapters.publish("green", moved(adapters, 3), 1)
+    batcher.add(request(1, [5, 6], player="green"))
+    adapters.drop("green")
+    finished = run(batcher)
+    assert "green" in str(finished[1].error)
+    assert finished[0].error is None
+    assert len(finished[0].tokens) == GREEDY.max_tokens
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_logits_that_arent_numbers_are_noticed_at_every_temperature(endless, adapters, temperature):
+    huge = {name: array * 1e30 for name, array in moved(adapters, 1).items()}
+    adapters.publish("red", huge, 2)
+    batcher = Batcher(endless, adapters)
+    batcher.add(request(0, [5, 6], Sampling(temperature, max_tokens=4), player="red"))
+    with pytest.raises(FloatingPointError, match="red"):
+        run(batcher)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        *(("temperature", -1.0), ("temperature", float("nan")), ("top_p", 1.5), ("min_p", 2.0)),
+        *(("repetition_penalty", 0.0), ("max_tokens", 0), ("top_k", -1)),
+    ],
+)
+def test_a_setting_that_no_distribution_has_is_refused_by_name(endless, adapters, setting, value):
+    batcher = Batcher(endless, adapters)
+    with pytest.raises(ValueError, match=setting):
+        batcher.add(request(0, [5, 6], Sampling(**{setting: value})))
+    assert len(batcher) == 0
+
+
+def test_tokens_beyond_the_tokenizers_add_nothing_to_a_text(endless, adapters):
+    class Short:
+        pieces = (b"a",) * 10
+
+    batcher = Batcher(endless, adapters, tokenizer=Short())
+    asked = request(0, [5, 6], Sampling(max_tokens=30))
+    asked.stop = (b"aaa",)
+    batcher.add(asked)
+    assert len(run(batcher)[0].tokens) > 2

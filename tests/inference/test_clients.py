@@ -486,3 +486,39 @@ async def test_in_lockstep_scripted_answers_wait_for_the_flush_and_settle_follow
     client.flush()
     assert (await futures[1]).text == "ok"
     assert settled == [1]
+
+
+async def test_a_stop_string_inside_a_legal_answer_doesnt_cut_it(folder):
+    async with Local(folder) as local:
+        sampling = Sampling(choices=("[2]", "[3]"), stop=("]",), max_tokens=1)
+        assert (await local.submit("which?", sampling=sampling)).text in ("[2]", "[3]")
+
+
+async def test_a_template_that_fails_after_the_deadline_still_answers(folder, monkeypatch):
+    async with Local(folder, endless=True, queue=1) as local:
+        first = local.submit("first", sampling=Sampling(max_tokens=200))
+        await asyncio.sleep(0)
+
+        def broken(messages):
+            raise RuntimeError("this template has no such role")
+
+        monkeypatch.setattr(local.tokenizer, "prompt", broken)
+        late = local.submit("late", sampling=Sampling(seconds=0.01))
+        with pytest.raises(RuntimeError, match="no such role"):
+            await asyncio.wait_for(late, 5)
+        await first
+
+
+async def test_a_player_on_disk_can_be_scored(folder):
+    async with Local(folder) as local:
+        before = await local.client.score(ask("x"), ["yes", "no"], SAMPLING, "policy")
+
+        def to_disk():
+            local.adapters._slots._limit = 2
+            local.adapters.publish("other", moved(local.adapters, 5), 1)
+            local.adapters.use(["other"])
+            with pytest.raises(LookupError):
+                local.adapters.slot("policy")
+
+        await local.device.call(to_disk)
+        assert await local.client.score(ask("x"), ["yes", "no"], SAMPLING, "policy") == before

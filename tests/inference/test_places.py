@@ -174,6 +174,9 @@ def test_models_of_another_shape_are_named(tmp_path):
     wide = models.load(str(tiny_model(tmp_path / "wide", dim=128)), context=64)[0].model
     assert misfit(wide, 4) is None
     assert "power of two" in (misfit(wide, 12) or "")
+    attention = wide.layers[1].self_attn
+    attention.v_proj = nn.QuantizedLinear.from_linear(attention.v_proj, group_size=32, bits=4)
+    assert "stored in different ways" in (misfit(wide, 4) or "")
 
 
 def test_a_batcher_says_the_same_with_places_as_with_padded_rows(lm, monkeypatch):

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.inference.prefixes import FORWARD_COST, grouped
+from engine.inference.prefixes import grouped as grouped_at
+
+FORWARD_COST = 64.0
+
+
+def grouped(prompts, known=None):
+    return grouped_at(prompts, FORWARD_COST, known)
 
 
 def cost(groups) -> int:
