@@ -359,8 +359,10 @@ class Batcher:
         if not leaving.any():
             return
         self._moved = True
-        self._keep([row for row, leaves in zip(self._rows, leaving, strict=True) if leaves], leaving)
-        tick.finished += [row.finished for row in self._rows.leave(leaving)]
+        gone = self._rows.over(leaving)
+        self._keep(gone, leaving)
+        self._rows.leave(leaving)
+        tick.finished += [row.finished for row in gone]
 
     def _keep(self, rows: Sequence[Row], leaving: np.ndarray) -> None:
         """Copy what rows that leave hold to where it can be continued."""

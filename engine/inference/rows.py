@@ -31,9 +31,13 @@ STATE = np.dtype(
         ("room", np.int32),  # tokens that the context leaves
         ("adjusts", np.bool_),  # whether its logits are changed before a token is drawn
         ("watches", np.bool_),  # whether it has stop strings
+        ("streams", np.bool_),  # whether each token is reported
     ],
     align=True,  # MLX takes no column whose numbers lie across words
 )
+
+SAMPLED = np.dtype([("token", np.int32), ("logprob", np.float32), ("version", np.int32)])
+"""What is recorded of a token."""
 
 
 @dataclass(slots=True)
@@ -58,7 +62,7 @@ class Row:
 
     @property
     def text(self) -> list[int]:
-        """What its keys and values are of: the last token sampled was not fed yet."""
+        """What its keys and values are of, once it is over: the last token sampled was not fed."""
         return self.request.prompt + self.finished.tokens[:-1]
 
 
@@ -81,6 +85,8 @@ class Rows:
         """Forget every row."""
         self._rows: list[Row] = []
         self.state = np.empty(0, dtype=STATE)
+        self._sampled = np.empty((0, 32), dtype=SAMPLED)
+        """[B, at least the tokens of the longest reply]; of row i the first `count[i]` count."""
         self._settings: tuple[Stages, list[mx.array]] | None = None
         """What `draw` needs of the state that stays the same while the rows do."""
         self.decoder.clear()
@@ -90,6 +96,8 @@ class Rows:
         self._rows += rows
         joining = [self._begin(row.request, slot, version) for row in rows]
         self.state = np.concatenate([self.state, np.array(joining, dtype=STATE)])
+        empty = np.empty((len(rows), self._sampled.shape[1]), dtype=SAMPLED)
+        self._sampled = np.concatenate([self._sampled, empty])
         self._settings = None
         self.decoder.join(layers)
 
@@ -112,35 +120,46 @@ class Rows:
         if not np.isfinite(logprobs).all():
             broken = {self._rows[row].request.player for row in np.flatnonzero(~np.isfinite(logprobs))}
             raise FloatingPointError(f"logits of {', '.join(sorted(broken))} aren't finite: its weights diverged")
-        state["last"] = tokens
-        state["count"] += 1
-        for row, token, logprob, version in zip(
-            self._rows, tokens.tolist(), logprobs.tolist(), state["version"].tolist(), strict=True
-        ):
-            record = row.finished
-            record.tokens.append(token)
-            record.logprobs.append(logprob)
-            record.versions.append(version)
-            if row.request.stream:
-                tick.tokens.append((record.id, token, logprob))
+        self._record(tokens, logprobs)
+        for index in np.flatnonzero(state["streams"]):
+            tick.tokens.append((self._rows[index].finished.id, int(tokens[index]), float(logprobs[index])))
         return self._done(self._ends[tokens] | self._chosen() | self._stopped())
 
-    def leave(self, leaving: np.ndarray) -> list[Row]:
-        """Drop the rows where `leaving` [B] is true, and return them."""
-        gone = [row for row, leaves in zip(self._rows, leaving, strict=True) if leaves]
+    def over(self, leaving: np.ndarray) -> list[Row]:
+        """The rows where `leaving` [B] is true, their records written."""
+        rows = []
+        for index in np.flatnonzero(leaving):
+            row, sampled = self._rows[index], self._sampled[index, : self.state["count"][index]]
+            row.finished.tokens = sampled["token"].tolist()
+            row.finished.logprobs = sampled["logprob"].tolist()
+            row.finished.versions = sampled["version"].tolist()
+            rows.append(row)
+        return rows
+
+    def leave(self, leaving: np.ndarray) -> None:
+        """Drop the rows where `leaving` [B] is true."""
         self._rows = [row for row, leaves in zip(self._rows, leaving, strict=True) if not leaves]
-        self.state = self.state[~leaving]
+        self.state, self._sampled = self.state[~leaving], self._sampled[~leaving]
         self._settings = None
         self.decoder.leave(np.flatnonzero(~leaving))
-        return gone
 
     def _begin(self, request: Request, slot: int, version: int) -> tuple:
         sampling = request.sampling
         return (
             *(request.key, sampling.temperature, sampling.top_p, sampling.top_k, sampling.min_p),
             *(slot, version, 0, 0, sampling.max_tokens, self._context - len(request.prompt)),
-            *(request.adjusts, bool(request.stop)),
+            *(request.adjusts, bool(request.stop), request.stream),
         )
+
+    def _record(self, tokens: np.ndarray, logprobs: np.ndarray) -> None:
+        state, width = self.state, self._sampled.shape[1]
+        if state["count"].max() >= width:
+            self._sampled = np.pad(self._sampled, [(0, 0), (0, width)])
+        place = np.arange(len(tokens)), state["count"]
+        for name, values in (("token", tokens), ("logprob", logprobs), ("version", state["version"])):
+            self._sampled[name][place] = values
+        state["last"] = tokens
+        state["count"] += 1
 
     def _adjusted(self, logits: mx.array) -> mx.array:
         """With what rows ask for: penalty, bias, and their choices only."""
@@ -159,7 +178,7 @@ class Rows:
         chosen = np.zeros(len(self._rows), dtype=bool)
         for index in np.flatnonzero(self.state["adjusts"]):
             row = self._rows[index]
-            token, choices = row.finished.tokens[-1], row.request.choices
+            token, choices = int(self.state["last"][index]), row.request.choices
             if row.seen:
                 row.seen.append(token)
             if choices is not None:
@@ -174,7 +193,7 @@ class Rows:
         for index in np.flatnonzero(self.state["watches"]):
             row = self._rows[index]
             assert row.watch is not None
-            stopped[index] = row.watch.completes(self._piece(row.finished.tokens[-1]))
+            stopped[index] = row.watch.completes(self._piece(int(self.state["last"][index])))
         return stopped
 
     def _done(self, ended: np.ndarray) -> np.ndarray:
