@@ -271,7 +271,7 @@ class Run:
         after = configuration.set_value(self.config, key, value)
         if self._trainer:
             check_biases(after, self._trainer.tokenizer)
-        elif "logit_bias" in key:
+        elif self._begun and "logit_bias" in key:
             raise RunError(f"{key} names tokens of a model that isn't loaded yet: set it once the run goes on")
         return self._edit(key, configuration.value_text(self.config, key), configuration.value_text(after, key))
 
