@@ -346,9 +346,12 @@ def _rate(text: str) -> int:
 
 
 def _version() -> str:
-    from importlib.metadata import version
+    from importlib.metadata import PackageNotFoundError, version
 
-    return f"selfplay-tui {version('selfplay-tui')}"
+    try:
+        return f"selfplay-tui {version('selfplay-tui')}"
+    except PackageNotFoundError:  # run from a folder where it isn't installed
+        return "selfplay-tui, not installed"
 
 
 if __name__ == "__main__":
