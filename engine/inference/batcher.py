@@ -10,7 +10,6 @@ from __future__ import annotations
 import heapq
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import mlx.core as mx
 import numpy as np
@@ -20,7 +19,7 @@ from engine.inference.adapters import Adapters
 from engine.inference.cache import Layers
 from engine.inference.decoders import decoder
 from engine.inference.models import LanguageModel
-from engine.inference.prefilling import Source, prefill
+from engine.inference.prefilling import Long, Source, prefill
 from engine.inference.prefix_cache import Hit, PrefixCache, Stats
 from engine.inference.prefixes import Prompt, grouped
 from engine.inference.requests import Finished, Request, Tick
@@ -28,19 +27,6 @@ from engine.inference.rows import Row, Rows
 from engine.inference.scheduling import CHUNK, Costs, Scheduler
 from engine.inference.tokenizer import Tokenizer
 from engine.types import StopReason
-
-
-@dataclass(slots=True)
-class Long:
-    """The prompt that is computed chunk by chunk."""
-
-    request: Request
-    layers: Layers
-    done: int
-    """Tokens whose keys and values are there."""
-    hit: Hit | None
-    pure: bool = True
-    """Whether all was computed with one version."""
 
 
 class Batcher:
@@ -323,10 +309,8 @@ class Batcher:
         count = self._scheduler.spend(len(prompt) - long.done, long.done, decoding=bool(self._rows))
         if not count:
             return []
-        tokens = mx.array(np.array([prompt[long.done : long.done + count]], np.int32))
         with self.adapters.rows([self.adapters.slot(long.request.player)]):
-            hidden = self.lm.hidden(tokens, long.layers)
-        long.done += count
+            hidden = long.advance(self.lm, count)
         self._stats.computed += count
         if long.done < len(prompt):
             mx.eval(hidden)

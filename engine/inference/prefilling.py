@@ -11,7 +11,9 @@ import numpy as np
 from engine.inference.cache import Layers
 from engine.inference.decoders import Decoder
 from engine.inference.models import LanguageModel
+from engine.inference.prefix_cache import Hit
 from engine.inference.prefixes import Group, Prompt
+from engine.inference.requests import Request
 from engine.inference.scheduling import CHUNK
 
 
@@ -39,6 +41,25 @@ class Prefilled:
         rows = np.repeat(np.arange(len(copies)), copies)
         self.layers.filter(rows)
         return Prefilled([self.prompts[row] for row in rows], self.layers, self.logits[mx.array(rows)])
+
+
+@dataclass(slots=True)
+class Long:
+    """The prompt that is computed chunk by chunk."""
+
+    request: Request
+    layers: Layers
+    done: int
+    """Tokens whose keys and values are there."""
+    hit: Hit | None
+    pure: bool = True
+    """Whether all was computed with one version."""
+
+    def advance(self, lm: LanguageModel, count: int) -> mx.array:
+        """Hidden states [1, count, D] of the next tokens. Not evaluated yet."""
+        tokens = np.array([self.request.prompt[self.done : self.done + count]], np.int32)
+        self.done += count
+        return lm.hidden(mx.array(tokens), self.layers)
 
 
 def prefill(lm: LanguageModel, group: Group, sources: Mapping[Prompt, Source]) -> Prefilled:
