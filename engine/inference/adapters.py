@@ -21,6 +21,7 @@ from mlx.utils import tree_unflatten
 from engine.config import LoRAConfig
 from engine.inference import experts
 from engine.inference.experts import SlotExperts
+from engine.inference.families import Families, Packed
 from engine.inference.linears import Active, Parameters, SlotLinear, dimensions
 from engine.inference.models import LanguageModel
 from engine.inference.slots import Slots
@@ -46,7 +47,8 @@ class Adapters:
         self._shapes: dict[str, tuple[int, ...]] = {}
         self._keys: set[str] = set()
         self._install(lm)
-        self._slots = Slots(self._shapes, dtype, memory)
+        self.families = Families(self._shapes)
+        self._slots = Slots(self.families, dtype, memory)
         self._versions = {BASE: 0}
         self._serials = {BASE: 0}
         self._published = 0
@@ -84,10 +86,14 @@ class Adapters:
             ValueError: if the player is the base, a name or shape isn't this model's, or a number isn't finite:
                 nothing is changed then. OSError: if an adapter can't be moved to disk.
         """
+        self._check(parameters)
+        self.publish_packed(player, self.families.pack(parameters), version)
+
+    def publish_packed(self, player: str, packed: Packed, version: int) -> None:
+        """The same of an adapter packed by `families`, of which nothing is copied but into the slot."""
         if player == BASE:
             raise ValueError(f"player {BASE!r} is the model without an adapter and can't be published to")
-        self._check(parameters)
-        packed = self._slots.pack(parameters, self.lora.scale)
+        packed = self._slots.prepared(packed, self.lora.scale)
         broken = self._slots.broken(packed)
         if broken:
             more = f" and {len(broken) - 1} more" if len(broken) > 1 else ""

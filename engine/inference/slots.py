@@ -9,18 +9,16 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import mlx.core as mx
 import numpy as np
 
+from engine.inference.families import Families, Packed
 from engine.inference.linears import Parameters
 from engine.types import BASE
-
-Packed = list[mx.array]
-"""One adapter: a family of equally shaped parameters each, [parameters, *shape]."""
 
 
 class Slots:
@@ -31,20 +29,21 @@ class Slots:
     The number of slots grows in powers of two, for a graph compiled for one number has to be made anew for another.
     """
 
-    def __init__(self, shapes: Mapping[str, tuple[int, ...]], dtype: mx.Dtype, memory: int | None) -> None:
+    def __init__(self, families: Families, dtype: mx.Dtype, memory: int | None) -> None:
         self.changes = 0
         """Goes up whenever the content of a slot changes."""
         self._dtype = dtype
-        self._families: dict[tuple[str, tuple[int, ...]], list[str]] = {}
-        for name, shape in shapes.items():
-            self._families.setdefault((name.rpartition(".")[2], shape), []).append(name)
-        self.bytes = dtype.size * sum(math.prod(shape) for shape in shapes.values())
+        self._families = families
+        counts = {family: len(names) for family, names in families.members.items()}
+        self.bytes = dtype.size * sum(
+            count * math.prod(families.shapes[family]) for family, count in counts.items()
+        )
         """What one adapter takes."""
         self._limit = sys.maxsize if memory is None else max(2, memory // self.bytes)
-        self.stacks = [mx.zeros((len(names), 1, *shape), dtype) for (_, shape), names in self._families.items()]
+        self.stacks = [mx.zeros((counts[family], 1, *shape), dtype) for family, shape in families.shapes.items()]
         self.places = {
             name: (number, index)
-            for number, names in enumerate(self._families.values())
+            for number, names in enumerate(families.members.values())
             for index, name in enumerate(names)
         }
         """In which stack a parameter is, and as which one of it."""
@@ -65,22 +64,21 @@ class Slots:
         """Slots there are, free ones included."""
         return len(self._owners)
 
-    def pack(self, parameters: Parameters, scale: float) -> Packed:
-        """Copy an adapter into the form of a slot, lora_b times `scale`. Not evaluated yet."""
-        packed = []
-        for (side, _), names in self._families.items():
-            family = mx.stack([parameters[name].astype(mx.float32) for name in names])
-            packed.append((family * scale if side == "lora_b" else family).astype(self._dtype))
-        return packed
+    def prepared(self, packed: Packed, scale: float) -> Packed:
+        """An adapter as it lies in a slot, lora_b times `scale`. Not evaluated yet."""
+        return {
+            family: (array.astype(mx.float32) * (scale if family.startswith("lora_b") else 1.0)).astype(self._dtype)
+            for family, array in packed.items()
+        }
 
     def broken(self, packed: Packed) -> list[str]:
         """The names of the parameters that aren't finite."""
-        finite = [mx.isfinite(family).flatten(1).all(axis=1) for family in packed]
+        finite = {family: mx.isfinite(array).flatten(1).all(axis=1) for family, array in packed.items()}
         mx.eval(packed, finite)
         return [
             name
-            for names, family in zip(self._families.values(), finite, strict=True)
-            for name, whole in zip(names, np.array(family), strict=True)
+            for family, names in self._families.members.items()
+            for name, whole in zip(names, np.array(finite[family]), strict=True)
             if not whole
         ]
 
@@ -128,11 +126,7 @@ class Slots:
         """One adapter, from disk if it lies there; its place doesn't change."""
         if player in self._owners:
             return self._view(self._owners.index(player))
-        return {
-            name: family[index]
-            for names, family in zip(self._families.values(), self._read(player), strict=True)
-            for index, name in enumerate(names)
-        }
+        return self._families.unpack(self._read(player))
 
     def stacked(self) -> Parameters:
         """All slots, [slots, in, r] and [slots, r, out] by name."""
@@ -149,7 +143,7 @@ class Slots:
         if slot not in self._views:
             self._views[slot] = {
                 name: stack[index] if slot is None else stack[index, slot]
-                for names, stack in zip(self._families.values(), self.stacks, strict=True)
+                for names, stack in zip(self._families.members.values(), self.stacks, strict=True)
                 for index, name in enumerate(names)
             }
             mx.eval(self._views[slot])
@@ -164,7 +158,8 @@ class Slots:
         for player in resting[:over]:
             if player not in self._files:
                 slot = self._owners.index(player)
-                self._write(player, [stack[:, slot] for stack in self.stacks])
+                lying = zip(self._families.members, self.stacks, strict=True)
+                self._write(player, {family: stack[:, slot] for family, stack in lying})
             self._vacate(player)
         needed = 1 + len(self._recent) + arriving
         if needed > len(self) or len(self) > bound:
@@ -176,8 +171,8 @@ class Slots:
         if player not in self._recent:
             self._owners[self._owners.index(None)] = player
         slot = self._owners.index(player)
-        for stack, family in zip(self.stacks, packed, strict=True):
-            stack[:, slot] = family
+        for stack, family in zip(self.stacks, self._families.members, strict=True):
+            stack[:, slot] = packed[family]
         mx.eval(self.stacks)
         self._recent.pop(player, None)
         self._recent[player] = None
@@ -205,7 +200,7 @@ class Slots:
         file = Path(self._folder.name) / f"{self._written}.safetensors"
         draft = file.with_name("draft.safetensors")
         try:
-            mx.save_safetensors(str(draft), {str(index): family for index, family in enumerate(packed)})
+            mx.save_safetensors(str(draft), packed)
             os.replace(draft, file)
         except (OSError, RuntimeError) as error:  # MLX reports failed writes as RuntimeError
             draft.unlink(missing_ok=True)
@@ -217,7 +212,7 @@ class Slots:
         arrays = mx.load(str(self._files[player]))
         assert isinstance(arrays, dict)
         mx.eval(arrays)
-        return [arrays[str(index)] for index in range(len(arrays))]
+        return arrays
 
     def _forget_file(self, player: str) -> None:
         file = self._files.pop(player, None)

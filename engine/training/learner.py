@@ -6,20 +6,16 @@ import math
 from collections.abc import Generator, Sequence
 
 import mlx.core as mx
-import mlx.optimizers as optim
 import numpy as np
 
 from engine.config import TrainConfig
 from engine.inference.adapters import Adapters, Parameters
 from engine.inference.models import LanguageModel
 from engine.training import batching, losses
-from engine.training.batching import Microbatch
-from engine.training.logprobs import active_hidden, score
 from engine.training.measures import Measures
+from engine.training.objective import backward
+from engine.training.optimiser import Optimiser
 from engine.types import POLICY, TrainingRecord
-
-WARMUP_START = 0.1
-"""Share of the learning rate the first step has."""
 
 
 class Learner:
@@ -37,10 +33,16 @@ class Learner:
         self.seed = seed
         self.version = 0
         self.steps = 0
-        self.parameters: Parameters = adapters.initial(seed)
-        self._optimiser = optim.AdamW(train.learning_rate)
-        self._optimiser.init(self.parameters)
-        mx.eval(self.parameters, self._optimiser.state)
+        self._optimiser = Optimiser(adapters.families, adapters.initial(seed), train)
+
+    @property
+    def parameters(self) -> Parameters:
+        """The adapter by name, views of the optimiser's arrays."""
+        return self.adapters.families.unpack(self._optimiser.packed)
+
+    @parameters.setter
+    def parameters(self, parameters: Parameters) -> None:
+        self._optimiser.packed = self.adapters.families.pack(parameters)
 
     def step(self, records: Sequence[TrainingRecord]) -> Generator[None, None, dict[str, float]]:
         """Learn from records: one microbatch forward and backward a `next`, one AdamW update a minibatch.
@@ -65,7 +67,7 @@ class Learner:
         minibatches = batching.minibatches(
             batching.rows(learnable), train.minibatches, train.microbatch_tokens, rng
         )
-        self._configure(train)
+        self._optimiser.configure(train, self.steps)
         measures = Measures(self.version, train.clip_low, train.clip_high)
         updates = nonfinite = 0
         for minibatch in minibatches:
@@ -74,7 +76,9 @@ class Learner:
             weights = losses.weights(train.normaliser, minibatch.lengths)
             loss, gradients = 0.0, None
             for microbatch in minibatch.microbatches:
-                (value, measured), added = self._backward(microbatch, mx.array(weights), train)
+                value, measured, added = backward(
+                    self.lm, self.adapters, self._optimiser.packed, microbatch, mx.array(weights), train
+                )
                 gradients = added if gradients is None else {name: gradients[name] + added[name] for name in added}
                 # Evaluated at once: a metric kept lazily holds the whole graph that made it.
                 mx.eval(value, measured, gradients)
@@ -82,7 +86,7 @@ class Learner:
                 measures.add(microbatch, weights, {name: np.array(array) for name, array in measured.items()})
                 yield
             assert gradients is not None
-            norm = self._update(gradients, loss, train.grad_clip)
+            norm = self._optimiser.update(gradients, loss, train.grad_clip)
             if norm is None:
                 nonfinite += 1
                 measures.discard()
@@ -95,7 +99,7 @@ class Learner:
             "turns": float(len(learnable)),
             "unlearnable": float(len(records) - len(learnable)),
             "age_mean": sum(self.version - record.version for record in learnable) / max(1, len(learnable)),
-            "learning_rate": float(self._optimiser.learning_rate),
+            "learning_rate": self._optimiser.learning_rate,
             "lora_b_norm": self._norm_of_b(),
             "updates": float(updates),
             "nonfinite": float(nonfinite),
@@ -104,7 +108,7 @@ class Learner:
 
     def publish(self, player: str = POLICY) -> int:
         """Copy the parameters into the player's slot as the next version, and return its number."""
-        self.adapters.publish(player, self.parameters, self.version + 1)
+        self.adapters.publish_packed(player, self._optimiser.packed, self.version + 1)
         self.version += 1
         return self.version
 
@@ -114,11 +118,8 @@ class Learner:
 
     def state(self) -> dict[str, mx.array]:
         """Everything `load_state` needs, ready for a safetensors file."""
-        moments = self._optimiser.state
         return {
-            **{f"parameters.{name}": array for name, array in self.parameters.items()},
-            **{f"{moment}.{name}": moments[name][moment] for moment in ("m", "v") for name in self.parameters},
-            "updates": moments["step"],
+            **self._optimiser.state(),
             "version": _counter(self.version),
             "steps": _counter(self.steps),
             "seed": _counter(self.seed),
@@ -141,68 +142,12 @@ class Learner:
                 raise ValueError(
                     f"{name} has shape {state[name].shape}, not {array.shape}: the rank or model is another"
                 )
-        self.parameters = {name: state[f"parameters.{name}"] for name in self.parameters}
-        moments = {name: {moment: state[f"{moment}.{name}"] for moment in ("m", "v")} for name in self.parameters}
-        self._optimiser.state = {"step": state["updates"], **moments}
+        self._optimiser.load_state(state)
         self.version, self.steps, self.seed = (int(state[name]) for name in ("version", "steps", "seed"))
-        mx.eval(self.parameters, self._optimiser.state)
-
-    def _configure(self, train: TrainConfig) -> None:
-        """An AdamW of these hyperparameters, with the moments so far."""
-        moments = self._optimiser.state
-        self._optimiser = optim.AdamW(
-            train.learning_rate, betas=list(train.betas), weight_decay=train.weight_decay, bias_correction=True
-        )
-        self._optimiser.state = moments
-        rise = min(1.0, self.steps / train.warmup) if train.warmup else 1.0
-        self._optimiser.learning_rate = train.learning_rate * (WARMUP_START + (1.0 - WARMUP_START) * rise)
-
-    def _backward(
-        self, microbatch: Microbatch, weights: mx.array, train: TrainConfig
-    ) -> tuple[tuple[mx.array, dict[str, mx.array]], Parameters]:
-        """((loss, [N] arrays to measure), gradients), not evaluated yet."""
-        tokens, positions = mx.array(microbatch.tokens), mx.array(microbatch.positions)
-        targets, segments = mx.array(microbatch.targets), mx.array(microbatch.segments)
-        behaviour, advantages = mx.array(microbatch.behaviour), mx.array(microbatch.advantages)
-        temperatures = mx.array(microbatch.temperatures)
-        reference = None
-        if train.kl > 0.0:
-            with self.adapters.rows([0] * len(tokens)):
-                reference = active_hidden(self.lm, tokens, positions)
-
-        def objective(parameters: Parameters) -> tuple[mx.array, dict[str, mx.array]]:
-            with self.adapters.learning(parameters):
-                hidden = active_hidden(self.lm, tokens, positions)
-            scores = score(self.lm, hidden, targets, temperatures, reference, microbatch.allowed)
-            policy, ratio = losses.ppo_clip(scores.logprobs, behaviour, advantages, train.clip_low, train.clip_high)
-            measured = {
-                "policy_loss": policy,
-                "ratio": ratio,
-                "logprobs": scores.logprobs,
-                "entropy": scores.entropy,
-            }
-            total = policy - train.entropy * scores.entropy if train.entropy > 0.0 else policy
-            if scores.reference is not None and scores.forward_kl is not None:
-                forward = train.kl_kind == "forward"
-                measured["kl"] = scores.forward_kl if forward else losses.k3(scores.logprobs, scores.reference)
-                total = total + train.kl * measured["kl"]
-            return losses.normalise(total, segments, weights), measured
-
-        return mx.value_and_grad(objective)(self.parameters)
-
-    def _update(self, gradients: Parameters, loss: float, grad_clip: float) -> float | None:
-        """One AdamW update; the gradient's norm before clipping, or None where nothing finite could be applied."""
-        gradients, before = optim.clip_grad_norm(gradients, grad_clip)
-        norm = float(before)
-        if not (math.isfinite(loss) and math.isfinite(norm)):
-            return None
-        self.parameters = self._optimiser.apply_gradients(gradients, self.parameters)
-        mx.eval(self.parameters, self._optimiser.state)
-        return norm
 
     def _norm_of_b(self) -> float:
-        squares = [mx.sum(mx.square(array)) for name, array in self.parameters.items() if name.endswith("lora_b")]
-        return math.sqrt(sum(float(square) for square in squares))
+        families = self._optimiser.packed.items()
+        return math.sqrt(sum(float(mx.sum(mx.square(b))) for family, b in families if family.startswith("lora_b")))
 
 
 def _counter(value: int) -> mx.array:

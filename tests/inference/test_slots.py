@@ -9,6 +9,7 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
+from engine.inference.families import Families
 from engine.inference.slots import Slots
 
 SHAPES = {
@@ -20,6 +21,7 @@ SHAPES = {
     "layers.1.experts.lora_b": (3, 4, 2),
 }
 BYTES = 4 * sum(int(np.prod(shape)) for shape in SHAPES.values())
+FAMILIES = Families(SHAPES)
 SCALE = 3.0
 
 Arrays = dict[str, np.ndarray]
@@ -42,7 +44,8 @@ def scaled(arrays: Arrays) -> Arrays:
 
 
 def put(slots: Slots, player: str, arrays: Arrays) -> None:
-    slots.put(player, slots.pack({name: mx.array(array) for name, array in arrays.items()}, SCALE))
+    packed = FAMILIES.pack({name: mx.array(array) for name, array in arrays.items()})
+    slots.put(player, slots.prepared(packed, SCALE))
 
 
 def files(folder: Path) -> int:
@@ -67,7 +70,7 @@ def in_memory(slots: Slots, player: str) -> bool:
 def test_every_adapter_is_what_was_put_last_whatever_happened_since(folder, seed):
     rng = np.random.default_rng(seed)
     limit = 3 + seed
-    slots = Slots(SHAPES, mx.float32, memory=limit * BYTES)
+    slots = Slots(FAMILIES, mx.float32, memory=limit * BYTES)
     everyone = [f"player {number}" for number in range(9)]
     expected: dict[str, Arrays] = {}
     held: set[str] = set()
@@ -105,7 +108,7 @@ def test_every_adapter_is_what_was_put_last_whatever_happened_since(folder, seed
 
 
 def test_the_least_recently_used_leaves_and_those_in_use_stay():
-    slots = Slots(SHAPES, mx.float32, memory=4 * BYTES)  # of which one is the base's
+    slots = Slots(FAMILIES, mx.float32, memory=4 * BYTES)  # of which one is the base's
     for seed, player in enumerate("abc"):
         put(slots, player, adapter(seed))
     slots.use({"a"})
@@ -121,7 +124,7 @@ def test_the_least_recently_used_leaves_and_those_in_use_stay():
 
 
 def test_having_been_used_counts_after_the_use():
-    slots = Slots(SHAPES, mx.float32, memory=4 * BYTES)
+    slots = Slots(FAMILIES, mx.float32, memory=4 * BYTES)
     for seed, player in enumerate("abc"):
         put(slots, player, adapter(seed))
     slots.use({"a"})
@@ -131,7 +134,7 @@ def test_having_been_used_counts_after_the_use():
 
 
 def test_one_in_use_who_is_dropped_and_put_again_is_in_use():
-    slots = Slots(SHAPES, mx.float32, memory=2 * BYTES)
+    slots = Slots(FAMILIES, mx.float32, memory=2 * BYTES)
     for seed, player in enumerate("abc"):
         put(slots, player, adapter(seed))
     slots.use("abc")
@@ -143,7 +146,7 @@ def test_one_in_use_who_is_dropped_and_put_again_is_in_use():
 
 
 def test_more_players_in_use_than_fit_are_in_memory_until_fewer_are():
-    slots = Slots(SHAPES, mx.float32, memory=3 * BYTES)
+    slots = Slots(FAMILIES, mx.float32, memory=3 * BYTES)
     for seed, player in enumerate("abcdef"):
         put(slots, player, adapter(seed))
     assert len(slots) == 3
@@ -157,7 +160,7 @@ def test_more_players_in_use_than_fit_are_in_memory_until_fewer_are():
 
 
 def test_slots_double_up_to_the_bound_and_keep_their_numbers():
-    slots = Slots(SHAPES, mx.float32, memory=6 * BYTES)
+    slots = Slots(FAMILIES, mx.float32, memory=6 * BYTES)
     counts, numbers = [], []
     for seed, player in enumerate("abcde"):
         put(slots, player, adapter(seed))
@@ -168,7 +171,7 @@ def test_slots_double_up_to_the_bound_and_keep_their_numbers():
 
 
 def test_one_who_leaves_unchanged_again_is_not_written_again(folder):
-    slots = Slots(SHAPES, mx.float32, memory=2 * BYTES)
+    slots = Slots(FAMILIES, mx.float32, memory=2 * BYTES)
     put(slots, "a", adapter(0))
     put(slots, "b", adapter(1))
     (written,) = folder.rglob("*.safetensors")
@@ -186,20 +189,21 @@ def test_one_who_leaves_unchanged_again_is_not_written_again(folder):
 def test_putting_one_adapter_copies_one_and_not_all():
     wide = {"layers.0.lora_a": (1000, 100), "layers.1.lora_a": (1000, 100)}
     one = 4 * 2 * 1000 * 100
-    slots = Slots(wide, mx.float32, memory=None)
-    new = {name: mx.ones(shape) for name, shape in wide.items()}
+    families = Families(wide)
+    slots = Slots(families, mx.float32, memory=None)
+    new = families.pack({name: mx.ones(shape) for name, shape in wide.items()})
     for player in range(16):
-        slots.put(str(player), slots.pack(new, 1.0))
+        slots.put(str(player), slots.prepared(new, 1.0))
     slots.stacked(), slots.of_slot(3)
     before = mx.get_active_memory()
     mx.reset_peak_memory()
-    slots.put("3", slots.pack(new, 1.0))
+    slots.put("3", slots.prepared(new, 1.0))
     assert mx.get_peak_memory() - before <= 3 * one
 
 
 @pytest.mark.parametrize("dtype", [mx.float16, mx.bfloat16])
 def test_half_precision_comes_back_bit_for_bit_too(dtype):
-    slots = Slots(SHAPES, dtype, memory=BYTES)  # two of half the size
+    slots = Slots(FAMILIES, dtype, memory=BYTES)  # two of half the size
     put(slots, "a", adapter(0))
     before = {name: np.array(array.view(mx.uint16)) for name, array in slots.of_player("a").items()}
     put(slots, "b", adapter(1))
@@ -211,7 +215,7 @@ def test_half_precision_comes_back_bit_for_bit_too(dtype):
 
 
 def test_a_full_disk_is_an_error_that_names_the_player_and_loses_nothing(folder, monkeypatch):
-    slots = Slots(SHAPES, mx.float32, memory=2 * BYTES)
+    slots = Slots(FAMILIES, mx.float32, memory=2 * BYTES)
     put(slots, "a", adapter(0))
 
     def full(file: str, arrays: object) -> None:
