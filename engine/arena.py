@@ -11,7 +11,8 @@ import asyncio
 import hashlib
 import logging
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -50,7 +51,6 @@ class _Live:
     is_trainable: bool
     roles: dict[str, Role]
     """The roles as they were when the tree began: an edit reaches the next tree, never half of one."""
-    edits: dict[str, int]
     children: list[GenerateResult] = field(default_factory=list)
     asked: int = 0
     consulted: int = 0
@@ -60,6 +60,7 @@ class _Live:
 
 
 _current: ContextVar[_Live | None] = ContextVar("live_episode", default=None)
+_stand_in: ContextVar[str] = ContextVar("stand_in", default=POLICY)
 
 
 class Arena:
@@ -184,7 +185,7 @@ class Arena:
         messages: list[Message] = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
         live = _current.get()
         if role_id is None:
-            return await self._consult(live, messages, player or BASE, _changed(Sampling(), sampling))
+            return await self._consult(live, messages, _speaker(player or BASE), _changed(Sampling(), sampling))
         if live is None:
             raise RuntimeError(f"role {role_id!r} can only speak inside an episode; start one with run_episode")
         role = live.roles.get(role_id)
@@ -193,10 +194,22 @@ class Arena:
             raise KeyError(f"no role {role_id!r} in this arena; there are: {known}")
         if role.system_prompt:
             messages = [{"role": "system", "content": role.system_prompt}, *messages]
-        player = player or live.state.players.get(role_id, role.player)
+        player = _speaker(player or live.state.players.get(role_id, role.player))
         if role.constrained and legal:
             sampling.setdefault("choices", legal)
         return await self._speak(live, role, messages, player, _changed(role.sampling, sampling))
+
+    @contextmanager
+    def standing_in(self, player: str) -> Iterator[None]:
+        """Within, `player` speaks wherever the policy would: so an evaluation measures it and needn't know of it.
+
+        It concerns what is begun within, and nothing that is played beside it. What a stand-in says never trains.
+        """
+        token = _stand_in.set(player)
+        try:
+            yield
+        finally:
+            _stand_in.reset(token)
 
     async def score(self, prompt: str | list[Message], replies: Sequence[str], role_id: str) -> list[float]:
         """Log-probability that the role would answer with each of `replies`, end of turn included.
@@ -208,7 +221,7 @@ class Arena:
         messages: list[Message] = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
         if role.system_prompt:
             messages = [{"role": "system", "content": role.system_prompt}, *messages]
-        return await self.client.score(messages, replies, sampling, role.player)
+        return await self.client.score(messages, replies, sampling, _speaker(role.player))
 
     def records(self, results: list[GenerateResult]) -> list[TrainingRecord]:
         """Assign credit and turn a batch into training records."""
@@ -232,8 +245,9 @@ class Arena:
         else:
             rollout_id = str(self.played)
             self.played += 1
+        edits = parent.rollout.edits if parent else {role: self.edits.get(role, 0) for role in self.roles}
         live = _Live(
-            rollout=Rollout(rollout_id, request.episode_type, request.artifact, request.group),
+            rollout=Rollout(rollout_id, request.episode_type, request.artifact, request.group, edits=dict(edits)),
             state=EpisodeState(
                 id=rollout_id,
                 rng=random.Random(f"{self.seed}:{rollout_id}"),
@@ -242,7 +256,6 @@ class Arena:
             parent=parent,
             is_trainable=request.is_trainable and not label and (parent is None or parent.is_trainable),
             roles=parent.roles if parent else dict(self.roles),
-            edits=parent.edits if parent else dict(self.edits),
         )
         live.rollout.turns = live.state.turns
         self.live += 1
@@ -284,7 +297,6 @@ class Arena:
         rollout, index = live.rollout, live.asked
         live.asked += 1
         rollout.players[role.id] = player
-        rollout.edits[role.id] = live.edits.get(role.id, 0)
         self._announce(TurnStarted(rollout.id, index, role.id, player, messages))
 
         def on_tokens(tokens: list[int], logprobs: list[float]) -> None:
@@ -369,6 +381,10 @@ class Arena:
     def _announce(self, event: Event) -> None:
         if self.on_event is not None:
             self.on_event(event)
+
+
+def _speaker(player: str) -> str:
+    return _stand_in.get() if player == POLICY else player
 
 
 def _changed(sampling: Sampling, settings: dict[str, Any]) -> Sampling:

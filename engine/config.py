@@ -86,34 +86,101 @@ class RunConfig(Section):
 
 
 class LoRAConfig(Section):
-    rank: int = Field(default=16, ge=1, le=512, description="Width of the adapter.")
+    kind: Literal["lora", "dora", "full"] = Field(
+        default="lora",
+        description="'lora'; 'dora', which learns each output's magnitude beside; 'full', the whole weights.",
+    )
+    rank: int = Field(default=16, ge=1, le=512, description="Width of the adapter; 'full' has none.")
     scale: float = Field(
         default=2.0, gt=0.0, description="What the adapter's output is multiplied by (alpha / rank)."
+    )
+    rslora: bool = Field(
+        default=False, description="Multiply by alpha / √rank instead, with the alpha of lora.scale: scale · √rank."
+    )
+    start: str = Field(
+        default="",
+        description="A folder with an adapter to begin from, in mlx-lm's or PEFT's format; empty for a fresh one.",
     )
     layers: list[str] = Field(
         default_factory=list, description="Names of the linear layers adapted, such as 'q_proj'; empty for all."
     )
+    last_layers: int = Field(
+        default=0, ge=0, description="Adapt so many of the model's blocks, the last ones; 0 adapts all."
+    )
 
 
 class TrainConfig(Section):
-    learning_rate: float = Field(default=1e-3, gt=0.0, le=1.0, description="AdamW's step size.")
+    optimiser: Literal["adamw", "adafactor"] = Field(
+        default="adamw", description="'adafactor' keeps far less of past gradients in memory. Fixed in a run."
+    )
+    learning_rate: float = Field(default=1e-3, gt=0.0, le=1.0, description="The optimiser's step size.")
     warmup: int = Field(default=5, ge=0, description="Steps over which the learning rate rises from a tenth.")
-    weight_decay: float = Field(default=0.0, ge=0.0, description="AdamW's decay of the adapter.")
+    schedule: Literal["constant", "linear", "cosine"] = Field(
+        default="constant", description="How the learning rate falls from the end of warmup to run.steps."
+    )
+    final_rate: Fraction = Field(
+        default=0.0, description="Share of the learning rate that 'linear' and 'cosine' fall to."
+    )
+    weight_decay: float = Field(
+        default=0.0, ge=0.0, description="Decay of what is learnt, times the learning rate, at each update."
+    )
     betas: tuple[Moment, Moment] = Field(default=(0.9, 0.99), strict=False, description="AdamW's moments.")
     grad_clip: float = Field(default=1.0, gt=0.0, description="Largest norm of a step's gradient.")
-    clip_low: Fraction = Field(default=0.2, description="PPO: how far the ratio may fall below 1.")
-    clip_high: float = Field(default=0.2, ge=0.0, description="PPO: how far the ratio may rise above 1.")
+    policy: float = Field(default=1.0, ge=0.0, description="Weight of the policy loss.")
+    loss: Literal["ppo", "gspo", "cispo", "pg"] = Field(
+        default="ppo", description="The policy loss: see docs/learning.md. 'gspo' goes with normaliser = 'grpo'."
+    )
+    clip_low: float | None = Field(
+        default=None,
+        ge=0.0,
+        le=1.0,
+        description="How far the ratio may fall below 1; if left out 0.2 for ppo, 3e-4 for gspo.",
+    )
+    clip_high: float | None = Field(
+        default=None,
+        ge=0.0,
+        description="How far the ratio may rise above 1; if left out 0.2 for ppo, 4e-4 for gspo.",
+    )
+    ratio_cap: float = Field(default=5.0, gt=0.0, description="The most that a token's ratio counts in cispo.")
+    sft: float = Field(
+        default=0.0, ge=0.0, description="Weight of the mean −log π of turns whose advantage is above 0."
+    )
+    dpo: float = Field(
+        default=0.0, ge=0.0, description="Weight of DPO on pairs that began alike and got different rewards."
+    )
+    dpo_beta: float = Field(
+        default=0.1, gt=0.0, description="DPO: how strongly the policy is held to the reference."
+    )
     normaliser: Literal["dapo", "grpo", "dr_grpo"] = Field(
         default="dapo", description="What the summed loss is divided by: see docs/learning.md."
     )
-    kl: float = Field(default=0.0, ge=0.0, description="Weight of the divergence from the base model.")
+    kl: float = Field(default=0.0, ge=0.0, description="Weight of the divergence from the reference.")
+    kl_reference: str = Field(
+        default="base", description="The player kept close to, by train.kl and DPO, such as 'base' or 'average'."
+    )
     kl_kind: Literal["k3", "forward"] = Field(
         default="k3",
-        description="'k3' estimates KL(policy‖base) on sampled tokens; 'forward' is KL(base‖policy), exact.",
+        description="'k3' estimates KL(policy‖reference) on sampled tokens; 'forward' is KL the other way, exact.",
     )
     entropy: float = Field(default=0.0, ge=0.0, description="Weight of the entropy bonus.")
     minibatches: int = Field(default=1, ge=1, description="Optimiser updates one step's rollouts are split into.")
-    microbatch_tokens: int = Field(default=16384, ge=64, description="Most padded tokens in one backward pass.")
+    average: Moment = Field(
+        default=0.0, description="Decay a step of the adapter's running mean, a player to measure; 0 keeps none."
+    )
+    microbatch_tokens: int = Field(
+        default=0,
+        ge=0,
+        description="Most padded tokens in one backward pass; 0 measures first what fits in memory.",
+    )
+    checkpoint_layers: bool = Field(
+        default=False, description="Keep less of each layer for the backward pass and compute it once more there."
+    )
+
+    @property
+    def clip(self) -> tuple[float, float]:
+        """How far the ratio may fall below 1 and rise above it: what is set, or what the loss's paper has."""
+        low, high = (3e-4, 4e-4) if self.loss == "gspo" else (0.2, 0.2)
+        return low if self.clip_low is None else self.clip_low, high if self.clip_high is None else self.clip_high
 
 
 class CreditConfig(Section):
@@ -350,4 +417,6 @@ def anchored(config: Config, folder: Path) -> Config:
 
     task = config.task.model_copy(update={"name": absolute(config.task.name)})
     model = config.model.model_copy(update={"source": absolute(config.model.source)})
-    return config.model_copy(update={"task": task, "model": model})
+    start = config.lora.start and os.path.abspath(folder / Path(config.lora.start).expanduser())
+    lora = config.lora.model_copy(update={"start": start})
+    return config.model_copy(update={"task": task, "model": model, "lora": lora})

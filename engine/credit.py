@@ -4,21 +4,29 @@ Which rewards are compared with which is the whole matter. In a zero-sum game be
 policy the mean reward is 0 whatever is learnt, and one seat may be worth more than the other: RAE keeps a
 moving average for each role. Where several rollouts start from the same question, the others are the
 baseline: GRPO. Comparing answers to different questions is a fault, so groups follow artifacts and the tree.
+
+Every turn keeps the sum it came from: `A = discount · (R − baseline)`, with `normalise` divided by the spread.
 """
 
 from __future__ import annotations
 
-import json
+import math
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from hashlib import blake2b
 from statistics import fmean, stdev
 from typing import Any
 
+from engine.rows import to_json
 from engine.types import Credit, GenerateResult, Rollout, TrainingRecord, Turn
 
 STD_EPSILON = 1e-4
 """Added to a group's standard deviation before dividing, as in TRL."""
+
+LABEL = 60
+"""Characters of an artifact that a group's name holds."""
 
 
 class CreditAssigner(ABC):
@@ -42,15 +50,8 @@ class CreditAssigner(ABC):
         """The role's turns share its credit, discounted by how many of them were still to come."""
         turns = trainable_turns(rollout, role)
         for to_come, turn in enumerate(reversed(turns)):
-            turn.credit = Credit(
-                credit.advantage * self.discount**to_come,
-                credit.reward,
-                credit.baseline,
-                credit.spread,
-                credit.group,
-                credit.group_size,
-                credit.counts,
-            )
+            discount = self.discount**to_come
+            turn.credit = replace(credit, advantage=discount * credit.advantage, discount=discount)
 
 
 class RAECredit(CreditAssigner):
@@ -85,10 +86,8 @@ class RAECredit(CreditAssigner):
 class GRPOCredit(CreditAssigner):
     """Group-relative advantages (DeepSeekMath, arXiv 2402.03300): `A = R − mean(group)`, per role.
 
-    At the top level a group is the rollouts of one episode type that started from the same artifact (or
-    carry the same `EpisodeRequest.group`) under the same prompt edits; below, the siblings under one
-    parent. A group of one, or without spread, gets 0 and leaves the batch. With `normalise`, divided
-    by the group's standard deviation.
+    See `groups` for what is compared. A group of one, or without spread, gets 0 and leaves the batch. With
+    `normalise`, divided by the group's standard deviation (n − 1 in its denominator) plus `STD_EPSILON`.
     """
 
     def __init__(self, normalise: bool = False, discount: float = 1.0) -> None:
@@ -96,34 +95,21 @@ class GRPOCredit(CreditAssigner):
         self.normalise = normalise
 
     def assign(self, results: list[GenerateResult]) -> None:
-        groups: dict[str, list[GenerateResult]] = defaultdict(list)
-        for result in results:
-            rollout = result.rollout
-            edits = ",".join(f"{role}#{number}" for role, number in sorted(rollout.edits.items()) if number)
-            groups["|".join(filter(None, (rollout.episode_type, group_key(rollout), edits)))].append(result)
-        for name, members in groups.items():
-            self._assign_group(name, members)
+        for name, rollouts in groups(results):
+            for role in sorted({role for rollout in rollouts for role in rollout.rewards}):
+                self._compare(name, role, [r for r in rollouts if role in r.rewards and trainable_turns(r, role)])
 
-    def _assign_group(self, name: str, members: list[GenerateResult]) -> None:
-        rollouts = [m.rollout for m in members if _trains(m)]
-        for role in sorted({role for rollout in rollouts for role in rollout.rewards}):
-            players = [r for r in rollouts if role in r.rewards and trainable_turns(r, role)]
-            rewards = [rollout.rewards[role] for rollout in players]
-            if not rewards:
-                continue
-            mean, spread = fmean(rewards), stdev(rewards) if len(rewards) > 1 else 0.0
-            counts = max(rewards) > min(rewards)
-            scale = spread + STD_EPSILON if self.normalise else 1.0
-            for rollout, reward in zip(players, rewards, strict=True):
-                advantage = (reward - mean) / scale if counts else 0.0
-                group = f"{name}/{role}"
-                self._give(rollout, role, Credit(advantage, reward, mean, spread, group, len(rewards), counts))
-        for member in members:
-            siblings: dict[str, list[GenerateResult]] = defaultdict(list)
-            for child in member.children:
-                siblings[child.rollout.episode_type].append(child)
-            for kind, children in siblings.items():
-                self._assign_group(f"{member.rollout.id}>{kind}", children)
+    def _compare(self, name: str, role: str, rollouts: list[Rollout]) -> None:
+        rewards = [rollout.rewards[role] for rollout in rollouts]
+        if not rewards:
+            return
+        mean, spread = fmean(rewards), stdev(rewards) if len(rewards) > 1 else 0.0
+        counts = not _equal(rewards)
+        scale = spread + STD_EPSILON if self.normalise else 1.0
+        for rollout, reward in zip(rollouts, rewards, strict=True):
+            advantage = (reward - mean) / scale if counts else 0.0
+            group = f"{name}/{role}"
+            self._give(rollout, role, Credit(advantage, reward, mean, spread, group, len(rewards), counts=counts))
 
 
 class ConstantCredit(CreditAssigner):
@@ -136,11 +122,23 @@ class ConstantCredit(CreditAssigner):
                 self._give(rollout, role, Credit(1.0, reward, group="constant"))
 
 
-def group_key(rollout: Rollout) -> str:
-    """What a top-level rollout is compared by: its group if it names one, else its artifact."""
-    if rollout.group is not None:
-        return rollout.group
-    return "" if rollout.artifact is None else json.dumps(rollout.artifact, sort_keys=True, default=repr)
+def groups(results: Iterable[GenerateResult], parent: str = "") -> Iterator[tuple[str, list[Rollout]]]:
+    """Names of groups, and the rollouts of each that may train: the top level first, then siblings at every level.
+
+    Compared are rollouts beside each other in the tree (of one batch, or under one parent) that are of one episode
+    type, began with the same artifact, and were played under the same prompt edits. Where every artifact is unique
+    by nature, as where each proposer is given a document of its own, `EpisodeRequest.group` says what to compare.
+    """
+    found: dict[tuple[str, str, str], list[GenerateResult]] = defaultdict(list)
+    for result in results:
+        rollout = result.rollout
+        edits = ",".join(f"{role}#{number}" for role, number in sorted(rollout.edits.items()) if number)
+        found[rollout.episode_type, _beginning(rollout), edits].append(result)
+    for (kind, beginning, edits), members in found.items():
+        name = "|".join(filter(None, (parent + kind, _label(beginning), edits)))
+        yield name, [member.rollout for member in members if _trains(member)]
+    for result in results:
+        yield from groups(result.children, f"{result.rollout.id}>")
 
 
 def trainable_rollouts(results: Iterable[GenerateResult]) -> list[Rollout]:
@@ -167,6 +165,7 @@ def training_records(results: Iterable[GenerateResult]) -> list[TrainingRecord]:
             advantage=turn.credit.advantage,
             temperature=turn.completion.sampling.temperature,
             allowed=turn.completion.allowed,
+            reward=turn.credit.reward,
         )
         for rollout in trainable_rollouts(results)
         for turn in rollout.turns
@@ -175,4 +174,23 @@ def training_records(results: Iterable[GenerateResult]) -> list[TrainingRecord]:
 
 
 def _trains(result: GenerateResult) -> bool:
-    return result.is_trainable and result.rollout.error is None and result.rollout.unscored is None
+    return result.is_trainable and result.rollout.is_scored
+
+
+def _beginning(rollout: Rollout) -> str:
+    """What a rollout is compared by: the group it names, or else its artifact, whole."""
+    if rollout.group is not None:
+        return f"group {rollout.group}"
+    return "" if rollout.artifact is None else to_json(rollout.artifact, sort_keys=True)
+
+
+def _label(beginning: str) -> str:
+    """Short enough to be kept with every turn: a document is named by its first words and a digest."""
+    if len(beginning) <= LABEL:
+        return beginning
+    return f"{beginning[: LABEL - 10]}… {blake2b(beginning.encode(), digest_size=4).hexdigest()}"
+
+
+def _equal(rewards: list[float]) -> bool:
+    """Whether rewards differ by no more than rounding: then what differs is noise, and nothing to learn from."""
+    return math.isclose(min(rewards), max(rewards), rel_tol=1e-9, abs_tol=1e-12)

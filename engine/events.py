@@ -114,7 +114,7 @@ class CheckpointSaved:
     step: int
     path: str
     reason: str
-    """`"auto"`, `"manual"`, `"best"` or `"final"`."""
+    """`"auto"`, `"manual"`, `"best"`, `"final"`, or `"good"`: the last from which something finite was learnt."""
 
 
 @dataclass(slots=True)

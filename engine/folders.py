@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
+import errno
+import shutil
+import uuid
+from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 
 
@@ -10,34 +14,36 @@ class FolderError(Exception):
     """A run's folder that can't be made: says why, and what would help."""
 
 
-def new_folder(runs_dir: Path, stem: str, name: str | None) -> Path:
-    """Make `runs_dir/name`, or `stem` with the first number that is free.
+def new_folder(runs_dir: Path, stem: str, name: str | None, fill: Callable[[Path], None]) -> Path:
+    """Make `runs_dir/name`, or `stem` with the first number that is free, and have `fill` write what is in it.
+
+    It is filled beside its place and renamed into it: a process killed meanwhile leaves no folder by that name.
 
     Raises:
-        FolderError: the name is taken or is not one, or the folder can't be made.
+        FolderError: the name is taken or is not one, or the folder can't be made. And whatever `fill` raises.
     """
+    if name is not None and (name in ("", ".", "..") or Path(name).name != name):
+        raise FolderError(f"a run's name is a folder's name, without separators: not {name!r}")
+    draft = runs_dir / f".{stem}-{uuid.uuid4().hex[:8]}"
     try:
-        runs_dir.mkdir(parents=True, exist_ok=True)
-        return _numbered(runs_dir, stem) if name is None else _named(runs_dir, name)
-    except FileExistsError:
-        raise FolderError(
-            f"there is a run {name!r} in {runs_dir} already: resume it, or choose another name"
-        ) from None
+        draft.mkdir(parents=True)
+        fill(draft)
+        for candidate in [name] if name is not None else (f"{stem}-{number}" for number in count(1)):
+            if _became(draft, runs_dir / candidate):
+                return runs_dir / candidate
     except OSError as error:
         raise FolderError(f"cannot make a folder in {runs_dir}: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    raise FolderError(f"there is a run {name!r} in {runs_dir} already: resume it, or choose another name")
 
 
-def _named(runs_dir: Path, name: str) -> Path:
-    if name in ("", ".", "..") or Path(name).name != name:
-        raise FolderError(f"a run's name is a folder's name, without separators: not {name!r}")
-    (runs_dir / name).mkdir()
-    return runs_dir / name
-
-
-def _numbered(runs_dir: Path, stem: str) -> Path:
-    number = 1
-    while True:
-        with contextlib.suppress(FileExistsError):
-            (runs_dir / f"{stem}-{number}").mkdir()
-            return runs_dir / f"{stem}-{number}"
-        number += 1
+def _became(draft: Path, place: Path) -> bool:
+    """Rename, unless there is something in that place; an empty folder is nothing."""
+    try:
+        draft.rename(place)
+    except OSError as error:
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+            return False
+        raise
+    return True

@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 
 from engine.arena import Arena
 from engine.episode import Episode, EpisodeState
-from engine.rubric import Rubric
+from engine.rubric import RewardFunction, Rubric
 from engine.types import Rollout
 
 State = TypeVar("State")
@@ -71,6 +71,13 @@ class Game(ABC, Generic[State]):
         """The same in words."""
         return self.observe(state, seat)
 
+    def habits(self, policy: Callable[[State], dict[str, float]]) -> dict[str, float]:
+        """Figures of a policy that are worth watching beside its strength, by name.
+
+        Asked for in games of imperfect information, where a position's moves have exact probabilities.
+        """
+        return {}
+
 
 Bot = Callable[..., str]
 """A scripted player: (game, position, rng) → a legal move."""
@@ -99,19 +106,40 @@ def illegal_move(rollout: Rollout, arena: Arena) -> dict[str, float]:
     return {role: ILLEGAL_OFFENDER if role == offender else ILLEGAL_OTHER for role in rollout.extras["returns"]}
 
 
+def draw_worth(value: float) -> RewardFunction:
+    """A reward for both roles where nobody won. Below 0 it is shaping: the game is then not zero-sum any more."""
+
+    def draw(rollout: Rollout, arena: Arena) -> dict[str, float]:
+        returns = rollout.extras["returns"]
+        drawn = rollout.extras["illegal"] is None and not any(returns.values())
+        return dict.fromkeys(returns, value if drawn else 0.0)
+
+    return draw
+
+
 class GameEpisode(Episode):
     """Plays one game, a role in each seat. A request may seat a bot: `players={"O": "random"}`.
 
+    Equal artifacts stand for equal beginnings; without one the rollout draws its own.
+
     `openings`: up to so many uniformly random legal moves come first, so that self-play keeps visiting
     positions its own policy has ruled out (without them the entropy collapses and learning stops).
+    `draw`: what a draw is worth to each side. Two players who never lose to each other draw every game, and learn
+    nothing more; a draw that costs both a little has them prefer positions in which the other may still go wrong.
     """
 
     rubric = Rubric([outcome, illegal_move])
 
     def __init__(
-        self, game: Game[Any], *, openings: int = 0, words: bool = False, bots: dict[str, Bot] | None = None
+        self,
+        game: Game[Any],
+        *,
+        openings: int = 0,
+        draw: float = 0.0,
+        words: bool = False,
+        bots: dict[str, Bot] | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(Rubric([outcome, illegal_move, draw_worth(draw)]) if draw else None)
         self.game = game
         self.openings = openings
         self.view = game.describe if words else game.observe
@@ -119,7 +147,7 @@ class GameEpisode(Episode):
 
     async def rollout(self, arena: Arena, artifact: Any, state: EpisodeState) -> EpisodeState:
         game = self.game
-        position = self._opening(state.rng)
+        position = self._opening(state.rng if artifact is None else random.Random(f"{arena.seed}:{artifact}"))
         illegal = None
         while game.returns(position) is None:
             seat = game.seat(position)

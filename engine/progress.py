@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, fields
 from statistics import fmean
 from typing import Any, Literal
 
-from engine.types import GenerateResult, Rollout, TrainingRecord, Turn
+from engine.credit import trainable_rollouts
+from engine.types import Credit, GenerateResult, Rollout, TrainingRecord, Turn
+
+EQUAL = "had equal rewards"
+ALONE = "had one rollout, and nothing to compare it with"
+AT_BASELINE = "had rewards equal to their baseline"
+"""Why nothing can be learnt from a group."""
 
 
 @dataclass
@@ -94,13 +100,15 @@ def step_metrics(
     """What can be said of a step beside the learner's own metrics.
 
     `reward/<role>` and `reward/<role>/<function>` are means over scored rollouts; `signal` is the share of turns
-    with credit whose advantage is not 0; `seat_bias` the largest difference between roles' mean rewards.
+    with credit whose advantage is not 0; `seat_bias` the largest difference between roles' mean rewards. Of the
+    `groups` whose rewards were compared, `flat_groups` had nothing but equal ones and `lone_groups` only one.
     """
     rollouts = _rollouts(results)
     turns = _turns(rollouts)
     generated = sum(len(turn.completion.tokens) for turn in turns)
     trained = sum(len(record.prompt_tokens) + len(record.tokens) for record in records)
     credited = [turn.credit for turn in turns if turn.credit is not None]
+    groups, silent = _groups(credited)
     metrics = {
         "episodes": float(len(rollouts)),
         "turns_per_episode": len(turns) / max(len(rollouts), 1),
@@ -112,17 +120,72 @@ def step_metrics(
         "learn_seconds": learn_seconds,
         "stale": float(stale),
         "failed": float(sum(rollout.error is not None for rollout in rollouts)),
-        "unscored": float(sum(rollout.unscored is not None for rollout in rollouts)),
+        "unscored": float(sum(rollout.error is None and not rollout.is_scored for rollout in rollouts)),
         "illegal": float(sum(turn.illegal for turn in turns)),
         "illegal_rate": sum(turn.illegal for turn in turns) / max(len(turns), 1),
         "truncated_rate": sum(turn.completion.stop_reason != "stop" for turn in turns) / max(len(turns), 1),
         "signal": sum(credit.advantage != 0.0 for credit in credited) / max(len(credited), 1),
+        "groups": float(groups),
+        "flat_groups": float(silent[EQUAL] + silent[AT_BASELINE]),
+        "lone_groups": float(silent[ALONE]),
     }
-    metrics |= _mean_rewards(rollouts)
+    metrics |= _mean_rewards([rollout for rollout in rollouts if rollout.is_scored])
     means = [value for name, value in metrics.items() if name.startswith("reward/") and name.count("/") == 1]
     if means:
         metrics["seat_bias"] = max(means) - min(means)
     return metrics
+
+
+def why_skipped(results: list[GenerateResult], metrics: dict[str, float]) -> str:
+    """In words, why a step changed nothing; empty if it did.
+
+    What was played is followed on its way to the learner, and whatever left it there is named.
+    """
+    if not metrics["skipped"]:
+        return ""
+    if metrics["nonfinite"]:
+        return "its loss or gradient was not finite"
+    trained = trainable_rollouts(results)
+    spoken = [turn for rollout in trained for turn in rollout.turns if turn.trainable and turn.completion.tokens]
+    credited = [turn.credit for turn in spoken if turn.credit is not None]
+    if not results:
+        return "no episode was asked for"
+    if spoken and not credited:
+        return "no role that spoke has a reward"
+    groups, silent = _groups(credited)
+    counted, stale = sum(credit.counts for credit in credited), int(metrics["stale"])
+    left = [
+        (int(metrics["failed"]), int(metrics["episodes"]), "episode", "failed"),
+        (int(metrics["unscored"]), int(metrics["episodes"]), "episode", "could not be scored"),
+        *((count, groups, "group", why) for why, count in sorted(silent.items())),
+        (stale, counted, "turn", "exceeded run.max_staleness"),
+        (int(metrics["unlearnable"]), counted - stale, "turn", "had temperature 0, which leaves no gradient"),
+    ]
+    reasons = [f"{_share(gone, there, what)} {why}" for gone, there, what, why in left if gone]
+    if trained and not spoken:
+        reasons.append("the policy said nothing")
+    return "; ".join(reasons) or "no turn had an advantage, and no two a preference, that is learnt from"
+
+
+def _share(part: int, whole: int, noun: str) -> str:
+    if whole == 1:
+        return f"the only {noun}"
+    return f"{'all' if part == whole else f'{part} of'} {whole} {noun}s"
+
+
+def _groups(credited: list[Credit]) -> tuple[int, Counter[str]]:
+    """How many groups' rewards were compared, and of how many nothing came, by why."""
+    members: dict[str, list[Credit]] = defaultdict(list)
+    for credit in credited:
+        members[credit.group].append(credit)
+    silent = [credits[0] for credits in members.values() if not any(credit.advantage for credit in credits)]
+    return len(members), Counter(map(_why_silent, silent))
+
+
+def _why_silent(credit: Credit) -> str:
+    if credit.counts:
+        return AT_BASELINE
+    return EQUAL if credit.group_size > 1 else ALONE
 
 
 def _mean_rewards(rollouts: list[Rollout]) -> dict[str, float]:

@@ -1,48 +1,90 @@
 """Where a step's rollouts come from: played on demand, or ahead of the learner.
 
 With `ahead = 0` a batch is played when it is asked for, by the newest policy. With more, batches are played in the
-background while the learner works, at most `ahead` of them waiting; their tokens may then be of older versions.
+background while the learner works: one begins when at most `ahead` are finished and not learnt from. As a step
+counts the version up by one at most, no token is then more than `ahead` versions old when it is learnt from (AReaL,
+arXiv 2505.24298, bounds it so).
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
 
 from engine.arena import Arena
-from engine.types import EpisodeRequest, GenerateResult, TrainingRecord
+from engine.types import GenerateResult, TrainingRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A moment between two batches: what the next one depends on, beside the policy."""
+
+    played: int
+    """Its first episode."""
+    stores: dict[str, Any]
+    """The state of every artifact store."""
+
+    @classmethod
+    def of(cls, arena: Arena) -> Position:
+        return cls(arena.played, {name: store.state() for name, store in arena.stores.items()})
 
 
 class RolloutSource:
-    """Batches of finished rollouts, in the order in which they were begun."""
+    """Batches of finished rollouts, in the order in which they were begun.
 
-    def __init__(self, arena: Arena, requests: Callable[[], list[EpisodeRequest]], *, ahead: int) -> None:
-        self._arena, self._requests = arena, requests
-        self._queue: asyncio.Queue[tuple[list[GenerateResult], int]] | None = None
+    A batch stays here until its step is `done`. So `waiting` and `position` are, at any moment, all there is to
+    keep: the batches that wait are learnt from as they are, the one in play is played again from its beginning.
+    """
+
+    def __init__(
+        self,
+        arena: Arena,
+        play: Callable[[], Awaitable[list[GenerateResult]]],
+        *,
+        ahead: int,
+        waiting: Iterable[list[GenerateResult]] = (),
+    ) -> None:
+        """`play` plays the next batch in `arena`; `waiting` were finished before, and come first."""
+        self._arena, self._play, self._ahead = arena, play, ahead
+        self._waiting = deque(waiting)
+        self._is_taken = False
+        self._begun: Position | None = None
+        self._changed = asyncio.Event()
         self._producer: asyncio.Task[None] | None = None
-        self.consumed = arena.played
-        """The first episode after the batch last taken: where a resumed run counts on from."""
-        self.queued = 0
+
+    @property
+    def waiting(self) -> list[list[GenerateResult]]:
+        """Batches finished and not learnt from, the oldest first; also the one taken, until it is done."""
+        return list(self._waiting)
+
+    @property
+    def position(self) -> Position:
+        """Where playing goes on after those that wait."""
+        return self._begun or Position.of(self._arena)
+
+    @property
+    def queued(self) -> int:
         """Finished rollouts nobody has taken yet."""
-        if ahead:
-            self._queue = asyncio.Queue(maxsize=ahead)
+        return sum(map(len, self._waiting)) - (len(self._waiting[0]) if self._is_taken else 0)
 
     async def take(self) -> list[GenerateResult]:
         """The next batch. Raises what its playing raised."""
-        if self._queue is None:
-            results, self.consumed = await self._play()
-            return results
-        if self._producer is None:
-            self._producer = asyncio.create_task(self._produce(self._queue))
-        get = asyncio.create_task(self._queue.get())
-        await asyncio.wait({get, self._producer}, return_when=asyncio.FIRST_COMPLETED)
-        if not get.done():
-            get.cancel()
-            await self._producer  # it only ends by raising
-        results, self.consumed = get.result()
-        self.queued -= len(results)
-        return results
+        if self._ahead:
+            await self._produced()
+        elif not self._waiting:
+            await self._add()
+        self._is_taken = True
+        return self._waiting[0]
+
+    def done(self) -> None:
+        """The batch taken has been learnt from."""
+        self._waiting.popleft()
+        self._is_taken = False
+        self._changed.set()
 
     async def close(self) -> None:
         if self._producer is not None:
@@ -50,16 +92,31 @@ class RolloutSource:
             with contextlib.suppress(asyncio.CancelledError, Exception):
                 await self._producer
 
-    async def _play(self) -> tuple[list[GenerateResult], int]:
-        requests = self._requests()
-        next_episode = self._arena.played + len(requests)
-        return await self._arena.generate_rollouts(requests), next_episode
+    async def _add(self) -> None:
+        self._begun = Position.of(self._arena)
+        results = await self._play()
+        self._begun = None
+        self._waiting.append(results)
+        self._changed.set()
 
-    async def _produce(self, queue: asyncio.Queue[tuple[list[GenerateResult], int]]) -> None:
+    async def _produced(self) -> None:
+        if self._producer is None:
+            self._producer = asyncio.create_task(self._produce())
+            self._producer.add_done_callback(lambda _: self._changed.set())
+        while not self._waiting:
+            if self._producer.done():
+                await self._producer  # it only ends by raising
+            await self._change()
+
+    async def _produce(self) -> None:
         while True:
-            batch = await self._play()
-            self.queued += len(batch[0])
-            await queue.put(batch)
+            while len(self._waiting) > self._ahead:
+                await self._change()
+            await self._add()
+
+    async def _change(self) -> None:
+        self._changed.clear()
+        await self._changed.wait()
 
 
 def split_stale(

@@ -13,7 +13,7 @@ from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from itertools import chain
-from sqlite3 import Row
+from sqlite3 import Connection, Row
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,18 @@ class StoredEpisode:
     trainable: bool
 
 
+TABLES = """
+CREATE TABLE episodes (
+    id TEXT PRIMARY KEY, step INTEGER, evaluation INTEGER, parent TEXT, type TEXT, trainable INTEGER, artifact TEXT,
+    "group" TEXT, rewards TEXT, breakdown TEXT, extras TEXT, players TEXT, edits TEXT, error TEXT, unscored TEXT
+);
+CREATE INDEX episodes_by_step ON episodes (step);
+CREATE TABLE turns (
+    episode TEXT, "index" INTEGER, role TEXT, player TEXT, trainable INTEGER, illegal INTEGER, messages TEXT,
+    text TEXT, prompt_tokens BLOB, tokens BLOB, logprobs BLOB, versions BLOB, stop_reason TEXT, sampling TEXT,
+    credit TEXT, allowed BLOB, PRIMARY KEY (episode, "index")
+);
+"""
 EPISODE = (
     "id", "step", "evaluation", "parent", "type", "trainable", "artifact", "group", "rewards", "breakdown",
     "extras", "players", "edits", "error", "unscored",
@@ -43,12 +55,16 @@ TURN = (
     "logprobs", "versions", "stop_reason", "sampling", "credit", "allowed",
 )  # fmt: skip
 SAMPLING = tuple(field.name for field in fields(Sampling))
-CREDIT = ("advantage", "reward", "baseline", "spread", "group", "group_size", "counts")
+CREDIT = tuple(field.name for field in fields(Credit))
 
 
-def insertion(table: str, columns: tuple[str, ...]) -> str:
-    names = ", ".join(f'"{column}"' for column in columns)
-    return f"INSERT INTO {table} ({names}) VALUES ({', '.join('?' * len(columns))})"
+def insert(connection: Connection, results: Iterable[GenerateResult], step: int, *, evaluation: bool) -> None:
+    """Episodes and their turns into `TABLES`."""
+    nodes = list(walk(results))
+    episodes = [episode_row(result, parent, step, evaluation) for result, parent in nodes]
+    turns = [turn_row(result.rollout.id, turn) for result, _ in nodes for turn in result.rollout.turns]
+    connection.executemany(_insertion("episodes", EPISODE), episodes)
+    connection.executemany(_insertion("turns", TURN), turns)
 
 
 def walk(results: Iterable[GenerateResult]) -> Iterator[tuple[GenerateResult, str | None]]:
@@ -147,9 +163,9 @@ def turn(row: Row) -> Turn:
     )
 
 
-def to_json(value: Any) -> str:
+def to_json(value: Any, *, sort_keys: bool = False) -> str:
     """JSON in ASCII, lone surrogates escaped; NaN and infinities as Python writes them."""
-    return json.dumps(value, default=_foreign)
+    return json.dumps(value, default=_foreign, sort_keys=sort_keys)
 
 
 def to_text(text: str) -> str | bytes:
@@ -163,6 +179,11 @@ def to_text(text: str) -> str | bytes:
 
 def from_text(stored: str | bytes) -> str:
     return stored.decode(errors="surrogatepass") if isinstance(stored, bytes) else stored
+
+
+def _insertion(table: str, columns: tuple[str, ...]) -> str:
+    names = ", ".join(f'"{column}"' for column in columns)
+    return f"INSERT INTO {table} ({names}) VALUES ({', '.join('?' * len(columns))})"
 
 
 def _foreign(value: Any) -> Any:

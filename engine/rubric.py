@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 Rewards = dict[str, float] | None
 """Role → reward. None means that no judgement could be made: the rollout then has no reward at all."""
 
+LARGEST = 1e38
+"""Rewards from here on are none: differences of smaller ones are finite in the learner's single precision."""
+
 RewardFunction = Callable[[Rollout, "Arena"], Rewards | Awaitable[Rewards]]
 
 
@@ -31,7 +34,10 @@ class Rubric:
         self.weights = dict(zip(self.functions, weights, strict=True))
 
     async def score(self, rollout: Rollout, arena: Arena) -> None:
-        """Fill in `rollout.rewards` and `rollout.breakdown`, or `rollout.unscored`."""
+        """Fill in `rollout.rewards` and `rollout.breakdown`, or `rollout.unscored`.
+
+        A function whose reward is not a finite number has made no judgement, and is named with what it said.
+        """
         totals: dict[str, float] = {}
         for name, function in self.functions.items():
             rewards = function(rollout, arena)
@@ -39,11 +45,14 @@ class Rubric:
                 rewards = await rewards
             if rewards is None:
                 rollout.unscored = name
-                rollout.rewards = {}
                 return
-            rollout.breakdown[name] = {role: float(value) for role, value in rewards.items()}
-            for role, value in rollout.breakdown[name].items():
+            values = {role: float(value) for role, value in rewards.items()}
+            for role, value in values.items():
                 totals[role] = totals.get(role, 0.0) + self.weights[name] * value
+                if not abs(totals[role]) < LARGEST:
+                    rollout.unscored = f"{name}: {value:g} for {role}"
+                    return
+            rollout.breakdown[name] = values
         rollout.rewards = totals
 
 

@@ -13,11 +13,11 @@ import math
 import resource
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from engine import config as configuration
+from engine import guards
 from engine import store as storage
 from engine.assembly import PROMPT, apply_edit, arena_of, check_biases, distortions
 from engine.config import Config
@@ -34,53 +34,28 @@ from engine.events import (
     StepFinished,
 )
 from engine.folders import FolderError, new_folder
-from engine.progress import Evaluations, Totals, step_metrics
+from engine.guards import FiniteGuard
+from engine.progress import Evaluations, Totals, step_metrics, why_skipped
 from engine.rollouts import RolloutSource, split_stale
+from engine.status import Status
 from engine.store import Store
 from engine.task import Task, load_task
 from engine.training import checkpoint
 from engine.training.checkpoint import Checkpoint
 from engine.training.trainer import LocalTrainer
-from engine.types import GenerateResult, Role
+from engine.types import AVERAGE, EngineError, GenerateResult, Role
 
 FAILURES_IN_A_ROW = 10
 """So many failed episodes with none between that worked stop the run."""
 
 CHANGEABLE = ("train.", "roles.", "eval.", "checkpoint.", "run.steps", "run.episodes_per_step", "credit.discount")
 """What `Run.set` may change while the run goes on."""
+FIXED = {"train.optimiser": "the moments of one optimiser mean nothing to the other"}
+"""What it may not for all that, and why."""
 
 
 class RunError(Exception):
     """A run that can't be made, opened, steered or continued: says why, and what would help."""
-
-
-@dataclass(slots=True)
-class Status:
-    """A glance at a run."""
-
-    state: RunState
-    step: int
-    steps: int
-    version: int
-    tokens_generated: int
-    tokens_trained: int
-    generation_rate: float
-    """Tokens a second while playing, in the last step."""
-    training_rate: float
-    """Tokens a second while learning, prompts included, in the last step."""
-    memory: int
-    """Most bytes this process has held."""
-    stale: int
-    queued: int
-    """Rollouts waiting for the learner."""
-    illegal: int
-    failed: int
-    skipped: int
-    """Steps without an update."""
-    seconds: float
-    """Time spent running, pauses left out, over all sittings."""
-    live: int
-    """Episodes in play."""
 
 
 class Run:
@@ -100,6 +75,8 @@ class Run:
         self._arena.on_labelled = self._keep_evaluation
         self._evaluated: list[GenerateResult] = []
         self._edits = 0
+        self._kept = 0
+        """Batches of rollouts in the newest checkpoint."""
         self._history: list[Event] = []
         self._origin: Checkpoint | None = None
         """Where a resumed run goes on from."""
@@ -107,6 +84,7 @@ class Run:
         """Damaged checkpoints passed over."""
         self._warned: set[str] = set()
         self._failed_in_a_row = 0
+        self._finite = FiniteGuard()
         self._streams: list[EventStream] = []
         self._trainer: LocalTrainer | None = None
         self._source: RolloutSource | None = None
@@ -133,15 +111,16 @@ class Run:
         """
         task = load_task(config.task.name, config.task.options)
         arena_of(config, task)  # a configuration that doesn't fit the task leaves no folder behind
+
+        def fill(folder: Path) -> None:
+            configuration.save(config, folder / "config.toml")
+            Store.create(folder).close()
+
         try:
-            folder = new_folder(runs_dir, Path(config.task.name.partition(":")[0]).stem, name)
+            folder = new_folder(runs_dir, Path(config.task.name.partition(":")[0]).stem, name, fill)
         except FolderError as error:
             raise RunError(f"{error}") from error
-        try:
-            configuration.save(config, folder / "config.toml")
-            return cls(folder, config, Store.create(folder), task)
-        except OSError as error:
-            raise RunError(f"cannot write the run's folder {folder}: {error.strerror or error}") from error
+        return cls(folder, config, Store.open(folder), task)
 
     @classmethod
     def open(cls, folder: Path) -> Run:
@@ -155,6 +134,7 @@ class Run:
             run._go_back()
             for edit in store.edits():
                 run._apply(edit)
+            run._check_edits()
             run._history = store.history()
         except BaseException:
             store.close()
@@ -269,6 +249,8 @@ class Run:
         if not key.startswith(CHANGEABLE):
             raise RunError(f"{key} cannot change while a run goes on; these can: {', '.join(CHANGEABLE)}")
         after = configuration.set_value(self.config, key, value)
+        if key in FIXED and configuration.value_text(after, key) != configuration.value_text(self.config, key):
+            raise RunError(f"{key} cannot change while a run goes on: {FIXED[key]}. Start a new run with it")
         if self._trainer:
             check_biases(after, self._trainer.tokenizer)
         elif self._begun and "logit_bias" in key:
@@ -289,7 +271,7 @@ class Run:
         self._edits = edit.number
         self.config = apply_edit(edit, self.config, self._arena)
         if self._trainer:
-            self._trainer.reconfigure(self.config.train)
+            self._trainer.reconfigure(self.config.train, self.config.run.steps)
 
     # The main loop
 
@@ -323,10 +305,10 @@ class Run:
             self._ended.set()
 
     async def _leave(self) -> None:
-        """Stopped by hand: keep what there is."""
+        """Stopped by hand: keep what there is, also rollouts finished since the step was kept."""
         try:
-            if self._source is not None and not self._is_saved():
-                await self._save("auto")
+            if self._source is not None and not (self._is_saved() and self._kept == len(self._source.waiting)):
+                await self._save("auto", anew=True)
         except Exception as error:
             self._fail(error)
         else:
@@ -338,14 +320,14 @@ class Run:
         self._arena.connect(self._trainer.client)
         if self._origin:
             await self._trainer.restore(self._origin)
+        elif self.config.lora.start:
+            await self._trainer.begin_from(Path(self.config.lora.start))
         for problem in self._refused:
             self._notice(f"{problem}; the one before it is used", "warning")
         self._warn_of_distortions()
-        self._source = RolloutSource(
-            self._arena,
-            lambda: self._task.requests(self._arena, self.config.run.episodes_per_step),
-            ahead=self.config.run.max_staleness,
-        )
+        waiting = self._origin.rollouts() if self._origin else []
+        self._source = RolloutSource(self._arena, self._play, ahead=self.config.run.max_staleness, waiting=waiting)
+        self._kept = len(waiting)
         self._become(RunState.RUNNING)
         self._clock = time.monotonic()
         if not self._going.is_set():
@@ -368,13 +350,19 @@ class Run:
         due = self.step == 0 or last or (every > 0 and self.step % every == 0)
         return due and self.evaluations.step != self.step
 
+    async def _play(self) -> list[GenerateResult]:
+        results = await self._arena.generate_rollouts(
+            self._task.requests(self._arena, self.config.run.episodes_per_step)
+        )
+        self._guard_failures(results)
+        return results
+
     async def _step(self) -> None:
         assert self._trainer is not None
         assert self._source is not None
         began = time.monotonic()
         results = await self._source.take()
         played = time.monotonic()
-        self._guard_failures(results)
         async with self._learning:
             records, stale = split_stale(
                 self._arena.records(results), self._trainer.learner.version, self.config.run.max_staleness
@@ -386,21 +374,27 @@ class Run:
             self.step += 1
             self.totals.add_step(metrics)
             self._rates = (metrics["generation_rate"], metrics["training_rate"])
-            skipped = _why_skipped(metrics)
+            skipped = why_skipped(results, metrics)
             self._store.record_step(
                 self.step, self._trainer.learner.version, learnt - began, metrics, results, skipped=skipped
             )
+            self._source.done()
         self._emit(StepFinished(self.step, metrics, skipped))
+        if self._finite.add_step(metrics, self.checkpoint_path):
+            raise FloatingPointError(
+                f"{guards.IN_A_ROW} steps in a row, to step {self.step}, had no finite loss or gradient"
+            )
 
     async def _evaluate(self) -> bool:
-        """Measure the policy; returns whether it is the best so far."""
+        """Measure the policy, and the average of its weights; returns whether it is the best so far."""
         await self._going.wait()
         self._evaluated = []
-        metrics = await self._task.evaluate(self._arena, self.config.eval.episodes, f"eval-{self.step}")
+        metrics = await self._measured()
         if self.config.eval.metric and self.config.eval.metric not in metrics:
+            off = "" if self.config.train.average else " (train.average is 0: no average is kept)"
             raise RunError(
                 f"eval.metric is {self.config.eval.metric!r}, which this task does not measure; "
-                f"it measures: {', '.join(metrics)}"
+                f"it measures: {', '.join(metrics)}{off}"
             )
         odd = [name for name, value in metrics.items() if not math.isfinite(value)]
         if odd:
@@ -412,6 +406,18 @@ class Run:
         self._store.record_evaluation(event, self._evaluated)
         self._emit(event)
         return best
+
+    async def _measured(self) -> dict[str, float]:
+        """What the task measures of the policy, and under `average_…` the same of its average."""
+        assert self._trainer is not None
+        label, n = f"eval-{self.step}", self.config.eval.episodes
+        metrics = await self._task.evaluate(self._arena, n, label)
+        if self.config.train.average:
+            await self._trainer.publish_average()
+            with self._arena.standing_in(AVERAGE):
+                averaged = await self._task.evaluate(self._arena, n, f"{label}/{AVERAGE}")
+            metrics = metrics | {f"{AVERAGE}_{name}": value for name, value in averaged.items()}
+        return metrics
 
     def _keep_evaluation(self, results: list[GenerateResult]) -> None:
         self._evaluated += results
@@ -429,25 +435,31 @@ class Run:
 
     @property
     def _checkpoints(self) -> Path:
-        return self.folder / "checkpoints"
+        return self.folder / checkpoint.ROOT
 
     def _is_saved(self) -> bool:
         """Whether the step just finished has its checkpoint."""
         return self.checkpoint_path == checkpoint.folder(self._checkpoints, self.step)
 
-    async def _save(self, reason: str) -> Path:
-        """Keep the step just finished, once; a further reason to keep it is added to what is there."""
+    async def _save(self, reason: str, *, anew: bool = False) -> Path:
+        """Keep the step just finished, once; a further reason to keep it is added to what is there.
+
+        With `anew` also what has come since, such as rollouts that wait for the next one.
+        """
         async with self._saving:
-            if self._is_saved():
+            if self._is_saved() and not anew:
                 path = checkpoint.folder(self._checkpoints, self.step)
                 checkpoint.mark(path, reason)
             elif self._over or self._trainer is None or self._source is None:
                 raise RunError(f"run {self.name} is not playing: there is nothing new to save")
             else:  # also over a damaged one of the same step, refused before
-                path = await self._trainer.save(self._checkpoints, self.step, self._snapshot(), reason)
+                state, waiting = self._snapshot(), self._source.waiting
+                await self._trainer.device.call(self._store.sync)  # a checkpoint never knows more than the record
+                path = await self._trainer.save(self._checkpoints, self.step, state, waiting, reason)
+                self._kept = len(waiting)
             if reason == "best":
                 checkpoint.only(path, "best")
-            checkpoint.prune(self._checkpoints, self.config.checkpoint.keep)
+            checkpoint.prune(self._checkpoints, self.config.checkpoint.keep, self._finite.sound)
             self.checkpoint_path = path
             saved = CheckpointSaved(self.step, str(path), reason)
             if not self._over:
@@ -455,15 +467,32 @@ class Run:
             self._emit(saved)
             return path
 
+    def _keep_good(self) -> str:
+        """Keep the last sound checkpoint for good, and have resuming go on from it; what to say of it."""
+        path = self._finite.sound or self.checkpoint_path
+        if path is not None:
+            try:
+                checkpoint.mark(path, "good")
+                checkpoint.condemn(path)
+                saved = CheckpointSaved(int(path.name.removeprefix("step-")), str(path), "good")
+                self._store.record_checkpoint(saved)
+            except EngineError as error:
+                return f"{error}"
+            self._emit(saved)
+        return guards.advice(path and path.relative_to(self.folder), self.config.train)
+
     def _snapshot(self) -> dict[str, Any]:
         assert self._source is not None
+        position = self._source.position
         return {
             "step": self.step,
-            "played": self._source.consumed,
+            "played": position.played,
+            "stores": position.stores,
             "credit": self._arena.credit.state(),
-            "stores": {name: store.state() for name, store in self._arena.stores.items()},
+            "edits": self._edits,
             "totals": self.totals.state() | {"seconds": self._seconds()},
             "evaluations": self.evaluations.state(),
+            "finite": self._finite.state(),
         }
 
     def _go_back(self) -> None:
@@ -480,7 +509,18 @@ class Run:
             self._arena.stores[name].load_state(kept)
         self.totals.load_state(state["totals"])
         self.evaluations.load_state(state["evaluations"])
+        if "finite" in state:
+            self._finite.load_state(state["finite"], self._checkpoints)
         self.checkpoint_path = found.path
+
+    def _check_edits(self) -> None:
+        """Those in force at the checkpoint are in the record, or it isn't the record of this checkpoint."""
+        made_under = self._origin.state.get("edits", 0) if self._origin else 0
+        if self._origin and self._edits < made_under:
+            raise RunError(
+                f"{self._origin.path} was made under edit {made_under}, but the record knows only {self._edits}: "
+                f"put back the {storage.FILE} that belongs to it, or remove the checkpoint"
+            )
 
     # Telling
 
@@ -508,7 +548,10 @@ class Run:
         self._emit(StateChanged(state, reason))
 
     def _fail(self, error: BaseException) -> None:
-        self._become(RunState.FAILED, f"{error}" or type(error).__name__)
+        reason = f"{error}" or type(error).__name__
+        if isinstance(error, FloatingPointError) or isinstance(error.__cause__, FloatingPointError):
+            reason = f"{reason}. {self._keep_good()}"
+        self._become(RunState.FAILED, reason)
 
     def _engine_failed(self, error: BaseException) -> None:
         """The device thread died: whatever the main loop waits for will never come."""
@@ -521,10 +564,3 @@ class Run:
 
     def _stop_clock(self) -> None:
         self.totals.seconds, self._clock = self._seconds(), None
-
-
-def _why_skipped(metrics: dict[str, float]) -> str:
-    """In words, why a step changed nothing; empty if it did."""
-    if not metrics["skipped"]:
-        return ""
-    return "its gradient was not finite" if metrics["nonfinite"] else "no turn had an advantage to learn from"

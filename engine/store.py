@@ -1,8 +1,9 @@
 """A run's record on disk: one SQLite file that everything shown can be rebuilt from.
 
 A step is one transaction: a reader sees all of it or none, and `kill -9` at any moment loses at most the step in
-flight. (A power cut may take the last few: the write-ahead log is not forced to disk at each commit, which would
-cost a step tens of milliseconds.) One process writes to a run at a time, any number read.
+flight. (A power cut may take those since the last checkpoint: the write-ahead log is forced to disk before one is
+written, and not at each commit, which would cost a step tens of milliseconds.) One process writes to a run at a
+time, any number read.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version as installed_version
@@ -40,23 +41,14 @@ FORMAT = "1"
 FILE = "run.sqlite"
 LOCK = "run.lock"
 
-SCHEMA = """
+SCHEMA = f"""
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE steps (step INTEGER PRIMARY KEY, version INTEGER, seconds REAL, metrics TEXT, skipped TEXT);
 CREATE TABLE evaluations (step INTEGER PRIMARY KEY, metrics TEXT, is_best INTEGER);
 CREATE TABLE edits (number INTEGER PRIMARY KEY, step INTEGER, target TEXT, before TEXT, after TEXT);
 CREATE TABLE checkpoints (step INTEGER, path TEXT, reason TEXT);
 CREATE TABLE notices (step INTEGER, text TEXT, severity TEXT);
-CREATE TABLE episodes (
-    id TEXT PRIMARY KEY, step INTEGER, evaluation INTEGER, parent TEXT, type TEXT, trainable INTEGER, artifact TEXT,
-    "group" TEXT, rewards TEXT, breakdown TEXT, extras TEXT, players TEXT, edits TEXT, error TEXT, unscored TEXT
-);
-CREATE INDEX episodes_by_step ON episodes (step);
-CREATE TABLE turns (
-    episode TEXT, "index" INTEGER, role TEXT, player TEXT, trainable INTEGER, illegal INTEGER, messages TEXT,
-    text TEXT, prompt_tokens BLOB, tokens BLOB, logprobs BLOB, versions BLOB, stop_reason TEXT, sampling TEXT,
-    credit TEXT, allowed BLOB, PRIMARY KEY (episode, "index")
-);
+{rows.TABLES}
 """
 
 
@@ -151,7 +143,7 @@ class Store:
             connection.execute("INSERT INTO steps VALUES (?, ?, ?, ?, ?)", row)
             # How an earlier sitting ended is no longer how the run ended.
             connection.execute("DELETE FROM meta WHERE key IN ('state', 'reason')")
-            _insert_episodes(connection, results, step, evaluation=False)
+            rows.insert(connection, results, step, evaluation=False)
 
     def record_evaluation(self, event: EvaluationFinished, results: list[GenerateResult]) -> None:
         """An evaluation and its episodes. A second one after the same step takes the first one's place."""
@@ -159,7 +151,7 @@ class Store:
             _delete_episodes(connection, "step = ? AND evaluation", event.step)
             row = (event.step, rows.to_json(event.metrics), event.is_best)
             connection.execute("INSERT OR REPLACE INTO evaluations VALUES (?, ?, ?)", row)
-            _insert_episodes(connection, results, event.step, evaluation=True)
+            rows.insert(connection, results, event.step, evaluation=True)
 
     def record_edit(self, event: EditApplied) -> None:
         texts = (rows.to_text(event.target), rows.to_text(event.before), rows.to_text(event.after))
@@ -181,6 +173,14 @@ class Store:
         with self._transaction() as connection:
             values = (("state", RunState(state).value), ("reason", rows.to_text(reason)))
             connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", values)
+
+    def sync(self) -> None:
+        """Have what has been recorded outlast a power cut. On any thread."""
+        log = self.folder / f"{FILE}-wal"
+        with _explained(self.folder):
+            if log.exists():
+                with log.open("rb") as opened:
+                    os.fsync(opened.fileno())
 
     def rewind(self, step: int) -> None:
         """Forgets what came after `step`: a run that was killed goes on from its last checkpoint.
@@ -339,16 +339,6 @@ def _explained(folder: Path) -> Iterator[None]:
 
 def _step(row: sqlite3.Row) -> StepRecord:
     return StepRecord(row["step"], row["version"], row["seconds"], json.loads(row["metrics"]), row["skipped"])
-
-
-def _insert_episodes(
-    connection: sqlite3.Connection, results: Iterable[GenerateResult], step: int, *, evaluation: bool
-) -> None:
-    nodes = list(rows.walk(results))
-    episodes = [rows.episode_row(result, parent, step, evaluation) for result, parent in nodes]
-    turns = [rows.turn_row(result.rollout.id, turn) for result, _ in nodes for turn in result.rollout.turns]
-    connection.executemany(rows.insertion("episodes", rows.EPISODE), episodes)
-    connection.executemany(rows.insertion("turns", rows.TURN), turns)
 
 
 def _delete_episodes(connection: sqlite3.Connection, condition: str, step: int) -> None:

@@ -39,7 +39,11 @@ class Task(ABC):
 
     @abstractmethod
     async def evaluate(self, arena: Arena, n: int, label: str) -> dict[str, float]:
-        """Measure the policy with about `n` episodes per opponent. Pass `label` to `generate_rollouts`."""
+        """Measure the policy with about `n` episodes per opponent. Pass `label` to `generate_rollouts`.
+
+        With `train.average` it is called twice: the second time the average stands in for the policy
+        (`Arena.standing_in`), and what is measured gets names that begin with `average_`.
+        """
 
 
 class GameTask(Task):
@@ -51,14 +55,22 @@ class GameTask(Task):
         game: Game[Any],
         *,
         openings: int = 0,
+        repeats: int = 1,
+        draw: float = 0.0,
         notation: Literal["compact", "words"] = "compact",
     ) -> None:
+        """`openings`, `draw`: see `GameEpisode`. `repeats`: games from each beginning, those that GRPO compares."""
         if notation not in ("compact", "words"):
             raise TaskError(f"{name}: option 'notation' is 'compact' or 'words', not {notation!r}")
         if not isinstance(openings, int) or openings < 0:
             raise TaskError(f"{name}: option 'openings' is a number of moves from 0, not {openings!r}")
+        if not isinstance(repeats, int) or repeats < 1:
+            raise TaskError(f"{name}: option 'repeats' is a number of games from 1, not {repeats!r}")
+        if isinstance(draw, bool) or not isinstance(draw, int | float) or not -1.0 < draw < 1.0:
+            raise TaskError(f"{name}: option 'draw' is a number between -1 and 1, a loss and a win, not {draw!r}")
         self.name, self.game = name, game
-        self.openings, self.words = openings, notation == "words"
+        self.openings, self.repeats = openings, repeats
+        self.draw, self.words = float(draw), notation == "words"
 
     def setup(self, arena: Arena) -> None:
         prompt = self.game.rules if self.words else self.game.prompt
@@ -67,11 +79,15 @@ class GameTask(Task):
         bots: dict[str, Bot] = {"random": random_move}
         if self.game.perfect_information:
             bots["perfect"] = perfect_player(self.game)
-        arena.add_episode(self.name, GameEpisode(self.game, openings=self.openings, words=self.words))
+        played = GameEpisode(self.game, openings=self.openings, draw=self.draw, words=self.words)
+        arena.add_episode(self.name, played)
         arena.add_episode(self._match, GameEpisode(self.game, words=self.words, bots=bots))
 
     def requests(self, arena: Arena, n: int) -> list[EpisodeRequest]:
-        return [EpisodeRequest(self.name)] * n
+        beginnings = [arena.played + i // self.repeats for i in range(n)]
+        if self.repeats == 1:  # each begins elsewhere: there is nothing to compare it with
+            return [EpisodeRequest(self.name, group=f"{beginning}") for beginning in beginnings]
+        return [EpisodeRequest(self.name, {"beginning": beginning}) for beginning in beginnings]
 
     async def evaluate(self, arena: Arena, n: int, label: str) -> dict[str, float]:
         metrics = {}
@@ -84,7 +100,12 @@ class GameTask(Task):
         else:
             view = self.game.describe if self.words else self.game.observe
             table = await move_probabilities(arena, self.game, view)
-            metrics["nash_conv"] = nash_conv(self.game, lambda s: table[view(s, self.game.seat(s))])
+
+            def policy(state: Any) -> dict[str, float]:
+                return table[view(state, self.game.seat(state))]
+
+            metrics["nash_conv"] = nash_conv(self.game, policy)
+            metrics |= self.game.habits(policy)
         return metrics
 
     async def _play_matches(self, arena: Arena, bot: str, n: int, label: str) -> dict[str, float]:

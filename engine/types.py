@@ -18,6 +18,9 @@ BASE = "base"
 POLICY = "policy"
 """The player that learns."""
 
+AVERAGE = "average"
+"""The player whose weights are a running mean of the policy's (`train.average`): measured, never trained."""
+
 
 class EngineError(Exception):
     """The engine itself failed (not a task): the run cannot go on."""
@@ -161,7 +164,10 @@ class Completion:
 
 @dataclass(slots=True)
 class Credit:
-    """Why a turn weighs what it weighs: enough to redo the sum by hand."""
+    """Why a turn weighs what it weighs: enough to redo the sum by hand.
+
+    `advantage = discount · (reward − baseline)`; with `credit.normalise`, divided by `spread + 1e-4`.
+    """
 
     advantage: float
     reward: float
@@ -172,6 +178,8 @@ class Credit:
     group: str = ""
     """Which rewards were compared, such as `"nim/First"`."""
     group_size: int = 1
+    discount: float = 1.0
+    """`credit.discount` to the power of the role's turns that were still to come."""
     counts: bool = True
     """False where the group taught nothing (no spread, or nobody to compare with): the turn stays out of
     the batch and of its denominator, but in every metric."""
@@ -203,7 +211,8 @@ class EpisodeRequest:
     players: dict[str, str] = field(default_factory=dict)
     """Who sits in which role, where it isn't the role's own player."""
     group: str | None = None
-    """Rollouts with the same group are compared by GRPO; by default those of an equal artifact."""
+    """Rollouts with the same group are compared by GRPO; by default those of an equal artifact. Give a batch's
+    proposers one name where each begins with something of its own."""
 
 
 @dataclass(slots=True)
@@ -224,11 +233,17 @@ class Rollout:
     players: dict[str, str] = field(default_factory=dict)
     """Role → player, for every role that spoke."""
     edits: dict[str, int] = field(default_factory=dict)
-    """Role → the number of the prompt edit it spoke under; 0 is the preset's own prompt."""
+    """Role → the number of the prompt edit in force when its tree began; 0 is the preset's own prompt. All roles
+    are here: whether one came to speak is an outcome, and what is compared must not depend on outcomes."""
     error: str | None = None
     """What was raised, where the episode failed. Such a rollout has no rewards and never trains."""
     unscored: str | None = None
     """The reward function that could not judge it. Such a rollout has no rewards and never trains."""
+
+    @property
+    def is_scored(self) -> bool:
+        """Whether it has rewards to be compared: it didn't fail, was judged, and by finite numbers."""
+        return self.error is None and self.unscored is None and all(map(math.isfinite, self.rewards.values()))
 
 
 @dataclass(slots=True)
@@ -264,6 +279,13 @@ class TrainingRecord:
     temperature: float = 1.0
     allowed: list[list[int]] = field(default_factory=list)
     """As in `Completion`."""
+    reward: float = 0.0
+    """What the role got in the rollout."""
+
+    @property
+    def conversation(self) -> tuple[str, str]:
+        """Rollout and role: the turns of one conversation have this in common."""
+        return self.rollout_id, self.role
 
     @property
     def version(self) -> int:

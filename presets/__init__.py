@@ -11,7 +11,7 @@ from pathlib import Path
 
 from platformdirs import user_config_path
 
-BUILT_IN = ("nim-pocket", "kuhn-pocket", "tictactoe-pocket", "tictactoe-qwen", "kuhn-qwen")
+BUILT_IN = ("nim-pocket", "kuhn-pocket", "tictactoe-pocket", "arithmetic-smollm2", "tictactoe-qwen", "kuhn-qwen")
 """In the order they are best tried."""
 
 PACKAGE = Path(__file__).parent

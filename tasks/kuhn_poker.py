@@ -7,6 +7,7 @@ Rules as in OpenSpiel's `kuhn_poker`: cards J, Q, K; ante 1, bet 1; payoffs in c
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import permutations
 
 from engine import Game
@@ -65,6 +66,13 @@ class KuhnPoker(Game[tuple[str, str]]):
 
     def observe(self, state: tuple[str, str], seat: int) -> str:
         return f"{state[0][seat]} {state[1]:-<2}"
+
+    def habits(self, policy: Callable[[tuple[str, str]], dict[str, float]]) -> dict[str, float]:
+        """The two that chase each other: bets with a jack, and calls of a bet with a queen.
+
+        In equilibrium who acts first bets a jack 0 to 1/3 of the time, and who acts second calls 1/3 of the time.
+        """
+        return {"jack_bets": policy(("JQ", ""))["[bet]"], "queen_calls": policy(("JQ", "b"))["[call]"]}
 
     def describe(self, state: tuple[str, str], seat: int) -> str:
         verbs = {"c": "checked", "b": "bet"}

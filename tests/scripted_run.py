@@ -8,7 +8,7 @@ from pathlib import Path
 from engine.config import parse
 from engine.events import CheckpointSaved, EvaluationFinished, EventStream, RunState, StateChanged, StepFinished
 from engine.progress import Evaluations, Totals
-from engine.run import Status
+from engine.status import Status
 
 CONFIG = parse({"title": "Nim", "task": {"name": "nim"}, "eval": {"metric": "win_vs_random"}}, "")
 

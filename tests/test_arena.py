@@ -154,6 +154,40 @@ async def test_only_the_live_policys_turns_train():
     assert (against.rollout.players, own.rollout.players) == ({"A": BASE}, {"A": POLICY})
 
 
+async def test_a_stand_in_speaks_where_the_policy_would_and_for_nobody_else():
+    speakers = []
+    arena = arena_of(WavesClient(lambda messages, player: speakers.append(player) or "ok"), ask=Ask())
+    requests = [EpisodeRequest("ask"), EpisodeRequest("ask", players={"A": "someone"}), EpisodeRequest("ask")]
+    with arena.standing_in("average"):
+        results = await arena.generate_rollouts(requests)
+    assert speakers == ["average", "someone", "average"]
+    assert [result.rollout.players for result in results] == [{"A": player} for player in speakers]
+    assert arena.records(results) == []
+    await arena.run_episode("ask")
+    assert speakers[-1] == POLICY
+
+
+async def test_a_stand_in_is_none_for_episodes_that_go_on_beside():
+    """Rollouts are played ahead while an evaluation is under way."""
+    speakers = []
+    arena = arena_of(WavesClient(lambda messages, player: speakers.append(player) or "ok"), times=AskTimes())
+    ahead = asyncio.create_task(arena.generate_rollouts([EpisodeRequest("times", 3)]))
+    with arena.standing_in("average"):
+        await arena.generate_rollouts([EpisodeRequest("times", 2)], label="eval-0")
+    [result] = await ahead
+    assert result.rollout.players == {"A": POLICY}
+    assert sorted(speakers) == ["average"] * 2 + [POLICY] * 3
+
+
+async def test_a_stand_in_is_the_one_that_is_scored():
+    client = Recording()
+    arena = arena_of(client, ask=Ask())
+    with arena.standing_in("average"):
+        await arena.score("x", ["y"], "A")
+    await arena.score("x", ["y"], "A")
+    assert client.players == ["average", POLICY]
+
+
 async def test_a_labelled_set_neither_trains_nor_counts_nor_moves_baselines():
     arena = arena_of(WavesClient(), ask=Ask())
     seen = []
@@ -315,6 +349,7 @@ class Recording(WavesClient):
         super().__init__()
         self.samplings: list[Sampling] = []
         self.scored: list[Sampling] = []
+        self.players: list[str] = []
 
     def submit(self, messages, sampling, player, key, **callbacks):
         self.samplings.append(sampling)
@@ -322,6 +357,7 @@ class Recording(WavesClient):
 
     async def score(self, messages, replies, sampling, player):
         self.scored.append(sampling)
+        self.players.append(player)
         return [0.0] * len(replies)
 
 

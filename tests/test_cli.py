@@ -168,11 +168,12 @@ def test_a_flag_comes_before_the_environment(created, tmp_path):
         ("run nim-pocket --steps 0", "--steps: run.steps: wants a whole number of at least 1, not 0"),
         ("run nim-pocket --seed -1", "--seed: run.seed: wants a whole number from 0 to 4294967295, not -1"),
         ("run nim-pocket --set train.learning_rat=1", "did you mean train.learning_rate?"),
-        ("run nim-pocket --set train.lr=1", "--set: train.lr: no such key; train has learning_rate, warmup"),
+        ("run nim-pocket --set train.lr=1", "--set: train.lr: no such key; train has optimiser, learning_rate"),
         ("run nim-pocket --set task.name=nmi", "no task 'nmi'; nearest: nim"),
         ("run nim-pocket --set roles.Third.prompt=x", "no such role; it has: First, Second"),
         ("run nim-pocket --name a/b", "without separators"),
         ("resume nim-1", "nim-1: no such run in "),
+        ("export nim-1 out", "nim-1: no such run in "),
     ],
 )
 def test_what_cannot_be_done_is_one_sentence_and_exit_code_2(runs_dir, capsys, command, message):

@@ -66,6 +66,27 @@ async def test_the_policy_sits_in_each_seat_in_every_other_match():
     assert metrics["win_vs_random"] == 0.0
 
 
+def nth_legal(messages, player):
+    """Plays the cells in the order 0 1 2 4 3 5 7 6 8, which nobody wins."""
+    lines = messages[-1]["content"]
+    return next(f"[{cell}]" for cell in "012435768" if cell in lines[2:])
+
+
+async def test_a_draw_may_cost_both_while_they_learn_and_is_a_draw_in_matches():
+    arena = arena_for("tictactoe", nth_legal, draw=-0.25)
+    drawn = await arena.run_episode("tictactoe")
+    assert drawn.rollout.extras["returns"] == {"X": 0.0, "O": 0.0}
+    assert drawn.rewards == {"X": -0.25, "O": -0.25}
+    assert drawn.rollout.breakdown["draw"] == {"X": -0.25, "O": -0.25}
+    arena = arena_for("tictactoe", lambda messages, player: "?", draw=-0.25)
+    assert (await arena.run_episode("tictactoe")).rewards == {"X": -1.5, "O": 0.5}
+    game = load_task("tictactoe", {}).game  # type: ignore[attr-defined]
+    arena = arena_for("tictactoe", nth_legal, draw=-0.25)
+    both = {"X": "policy", "O": "policy"}
+    matches = await arena.generate_rollouts([EpisodeRequest("tictactoe-match", players=both)] * 2, label="eval-0")
+    assert match_score(game, matches)["draw"] == 1.0
+
+
 async def test_matches_are_scored_from_the_policys_seat():
     """First always wins: a policy that plays first in every other game wins half."""
     arena = arena_for("nim", lambda messages, player: "[1]")
@@ -113,7 +134,10 @@ async def test_words_are_shown_where_the_preset_asks_for_them():
         ("nimm", {}, "nearest: nim"),
         ("nim", {"opening": 3}, "opening"),
         ("nim", {"openings": -1}, "from 0"),
+        ("nim", {"repeats": 0}, "'repeats' is a number of games from 1"),
         ("nim", {"notation": "prose"}, "'compact' or 'words'"),
+        ("tictactoe", {"draw": -1.5}, "'draw' is a number between -1 and 1"),
+        ("tictactoe", {"draw": True}, "'draw' is a number between -1 and 1"),
         ("./nowhere.py", {}, "no task file"),
     ],
 )

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 import presets
+from engine.arena import Arena
 from engine.config import load
-from engine.task import load_task
+from engine.task import GameTask, load_task
 
 
 @pytest.fixture
@@ -30,8 +31,12 @@ def test_a_built_in_preset_fits_the_schema_and_its_task(name, own):
     assert config.title
     assert config.teaches.endswith(".")
     task = load_task(config.task.name, config.task.options)
-    assert set(config.roles) == set(task.game.seats)
-    assert config.eval.metric == ("nash_conv" if "kuhn" in name else "win_vs_random")
+    arena = Arena()
+    task.setup(arena)
+    assert set(config.roles) == set(arena.roles)
+    measured = config.eval.metric.removeprefix("average_") if config.train.average else config.eval.metric
+    goals = {"kuhn": "nash_conv", "arithmetic": "accuracy"}
+    assert measured == goals.get(name.partition("-")[0], "win_vs_random")
     assert config.eval.goal == ("min" if "kuhn" in name else "max")
 
 
@@ -39,6 +44,7 @@ def test_a_built_in_preset_fits_the_schema_and_its_task(name, own):
 def test_the_embedded_model_is_asked_in_the_words_it_was_trained_on(name, own):
     config = load(presets.find(name))
     task = load_task(config.task.name, config.task.options)
+    assert isinstance(task, GameTask)
     assert {role.prompt for role in config.roles.values()} == {task.game.prompt}
     assert config.model.context == 256
 

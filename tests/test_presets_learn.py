@@ -16,14 +16,14 @@ import pytest
     ("preset", "minutes", "learnt"),
     [
         ("nim-pocket", 2, lambda end, best: end["win_vs_random"] >= 0.90 and end["illegal"] < 0.01),
-        ("kuhn-pocket", 4, lambda end, best: best["nash_conv"] <= 0.25),
-        ("tictactoe-pocket", 5, lambda end, best: end["win_vs_random"] >= 0.70),
+        ("kuhn-pocket", 15, lambda end, best: best["average_nash_conv"] <= 0.1 < end["nash_conv"]),
+        ("tictactoe-pocket", 15, lambda end, best: end["average_win_vs_random"] >= 0.83),
     ],
 )
 def test_a_preset_learns_in_minutes(tmp_path: Path, preset: str, minutes: float, learnt, seed: int):
     command = [sys.executable, "-m", "tui.cli", "run", preset, "--headless", "--json", "--seed", str(seed)]
     done = subprocess.run(
-        [*command, "--runs-dir", str(tmp_path)], capture_output=True, text=True, timeout=900, check=False
+        [*command, "--runs-dir", str(tmp_path)], capture_output=True, text=True, timeout=3600, check=False
     )
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout.splitlines()[-1])

@@ -6,13 +6,16 @@ import asyncio
 import itertools
 import json
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
 from engine.config import parse
 from engine.events import (
@@ -26,9 +29,10 @@ from engine.events import (
     TokensSampled,
 )
 from engine.run import Run, RunError
-from engine.store import Store
+from engine.store import Store, StoreError
 from engine.task import TaskError
 from engine.training import checkpoint
+from tui import cli
 
 
 def small(**changes):
@@ -142,7 +146,7 @@ def test_streamed_tokens_are_those_of_the_record(finished):
     assert streamed == recorded
 
 
-def test_the_adapter_kept_is_loaded_by_mlx_lm_and_plays_the_same_greedy_moves(finished):
+def test_the_adapter_kept_has_the_same_logits_and_plays_the_same_greedy_moves_in_mlx_lm(finished):
     """In a process of its own: MLX there sees neither our maths nor our slots."""
     run, _ = finished
     program = """
@@ -151,12 +155,13 @@ from mlx.utils import tree_map
 from mlx_lm import load, generate
 model, tokenizer = load(sys.argv[1], adapter_path=sys.argv[2])
 model.update(tree_map(lambda a: a.astype(mx.float32), model.parameters()))
-moves = []
+moves, logits = [], []
 for sticks in range(1, 21):
     messages = [{"role": "system", "content": "Nim."}, {"role": "user", "content": f"{sticks:02d}"}]
     prompt = tokenizer.apply_chat_template(messages, add_generation_prompt=True)
     moves.append(generate(model, tokenizer, prompt, max_tokens=6))
-print(json.dumps(moves))
+    logits.append(model(mx.array([prompt]))[0].tolist())
+print(json.dumps([moves, logits]))
 """
     from engine.inference.models import POCKET
 
@@ -164,29 +169,38 @@ print(json.dumps(moves))
     command = [sys.executable, "-c", program, str(POCKET), str(adapter)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
+    moves, logits = asyncio.run(moves_and_logits(run))
     theirs = json.loads(done.stdout.splitlines()[-1])
-    assert asyncio.run(greedy_moves(run)) == theirs
+    assert moves == theirs[0]
+    for ours, expected in zip(logits, theirs[1], strict=True):
+        np.testing.assert_allclose(ours, expected, atol=1e-4)
 
 
-async def greedy_moves(run: Run) -> list[str]:
+async def moves_and_logits(run: Run) -> tuple[list[str], list[np.ndarray]]:
+    """Greedy moves, and the policy's logits at every token of a prompt, for 1 to 20 sticks."""
     from engine import POLICY, Sampling
     from engine.training.trainer import LocalTrainer
 
     trainer = await LocalTrainer.open(run.config, on_error=lambda error: None)
+    prompts = [
+        [{"role": "system", "content": "Nim."}, {"role": "user", "content": f"{sticks:02d}"}]
+        for sticks in range(1, 21)
+    ]
+
+    def logits() -> list[np.ndarray]:
+        import mlx.core as mx
+
+        lm, encode = trainer.model, trainer.tokenizer.prompt
+        with trainer.adapters.speaking(POLICY):
+            return [np.array(lm.head(lm.hidden(mx.array([encode(prompt)]))))[0] for prompt in prompts]
+
     try:
         found, _ = checkpoint.latest(run.folder / "checkpoints")
         assert found is not None
         await trainer.restore(found)
         client = trainer.client
-        futures = [
-            client.submit(
-                [{"role": "system", "content": "Nim."}, {"role": "user", "content": f"{sticks:02d}"}],
-                Sampling(temperature=0.0, max_tokens=6),
-                POLICY,
-                sticks,
-            )
-            for sticks in range(1, 21)
-        ]
+        greedy = Sampling(temperature=0.0, max_tokens=6)
+        futures = [client.submit(prompt, greedy, POLICY, key) for key, prompt in enumerate(prompts)]
         client.flush()
         done = []
         for future in futures:
@@ -194,7 +208,7 @@ async def greedy_moves(run: Run) -> list[str]:
                 client.flush()
                 await asyncio.sleep(0.001)
             done.append(future.result().text)
-        return done
+        return done, await trainer.device.call(logits)
     finally:
         await trainer.close()
 
@@ -406,6 +420,31 @@ async def test_a_task_that_fails_now_and_then_is_counted_and_the_run_goes_on(tmp
     assert (run.state, run.status().failed) == (RunState.FINISHED, 6)
 
 
+@pytest.mark.parametrize(("goal", "best"), [("max", 3), ("min", 2)])
+async def test_the_best_by_the_named_metric_is_kept_beside_the_newest(tmp_path, goal, best):
+    measured = "[0.5, 0.4, 0.1, 0.9, 0.2, 0.9][int(label.removeprefix('eval-'))]"
+    text = FAILING.replace("FAIL_EVERY", "99").replace('"win_vs_random": 0.0', f'"score": {measured}')
+    (tmp_path / "task.py").write_text(text)
+    run = Run.create(
+        small(
+            task__name=str(tmp_path / "task.py"),
+            task__options={},
+            run__steps=5,
+            eval__every=1,
+            eval__metric="score",
+            eval__goal=goal,
+            checkpoint__keep=1,
+        ),
+        tmp_path / "runs",
+    )
+    await run.start()
+    assert run.state is RunState.FINISHED, run.reason
+    reasons = {path.name: checkpoint.load(path).reasons for path in (run.folder / "checkpoints").iterdir()}
+    assert [name for name, why in reasons.items() if "best" in why] == [f"step-00000{best}"]
+    assert reasons["step-000005"] == ("auto", "final")
+    assert len(reasons) <= 3
+
+
 async def test_an_evaluation_without_a_number_is_named(tmp_path):
     text = FAILING.replace("FAIL_EVERY", "4").replace('"win_vs_random": 0.0', '"win_vs_random": float("nan")')
     (tmp_path / "task.py").write_text(text)
@@ -437,6 +476,125 @@ async def test_rollouts_may_be_played_ahead_of_the_learner(tmp_path):
     assert run.status().stale == sum(int(event.metrics["stale"]) for event in steps)
 
 
+CURRICULUM = """
+import asyncio
+from pathlib import Path
+
+from engine import ArtifactStore, Episode, EpisodeRequest, Role, Rubric, Task
+
+class Growing(Episode):
+    rubric = Rubric([lambda rollout, arena: {"A": float(len(rollout.turns[0].completion.text) % 3)}])
+    async def rollout(self, arena, artifact, state):
+        for _ in range(3):
+            await self.call_model("A", f"{artifact:02d}", arena, max_tokens=3)
+        arena.stores["sticks"].add(artifact % 20 + 1, weight=0.5)
+        while state.id == "12" and Path(__file__).with_name("hold").exists():
+            await asyncio.sleep(0.01)
+        return state
+
+class Curriculum(Task):
+    def setup(self, arena):
+        arena.add_role(Role("A", system_prompt="Nim."))
+        arena.add_episode("growing", Growing())
+        arena.add_store("sticks", ArtifactStore(range(1, 5)))
+    def requests(self, arena, n):
+        return [EpisodeRequest("growing", each.data) for each in arena.stores["sticks"].sample(n)]
+    async def evaluate(self, arena, n, label):
+        return {"win_vs_random": 0.0}
+"""
+
+
+async def test_a_run_stopped_in_play_draws_the_same_again_from_its_stores(tmp_path):
+    """What the batch in play had drawn, and what its first episodes had added, is as if it had not been."""
+    (tmp_path / "task.py").write_text(CURRICULUM)
+    config = small(task__name=str(tmp_path / "task.py"), task__options={}, checkpoint__every=5)
+    whole = Run.create(config, tmp_path / "runs", "whole")
+    await whole.start()
+    assert whole.state is RunState.FINISHED, whole.reason
+    (tmp_path / "hold").touch()
+    first = Run.create(config, tmp_path / "runs", "halves")
+    stream, ended = first.watch(), set()
+    playing = asyncio.create_task(first.start())
+
+    def others_are_played() -> bool:
+        ended.update(e.result.rollout.id for e in stream.drain() if isinstance(e, EpisodeFinished))
+        return len(ended) == 8 + 7
+
+    await until(others_are_played)
+    await first.stop()
+    await playing
+    assert (first.state, first.step) == (RunState.STOPPED, 1)
+    (tmp_path / "hold").unlink()
+    second = Run.open(tmp_path / "runs/halves")
+    await second.start()
+    assert facts(second) == facts(whole)
+    kept = [checkpoint.load(run.folder / "checkpoints/step-000003").state["stores"] for run in (second, whole)]
+    assert kept[0] == kept[1]
+    assert len(kept[0]["sticks"]["artifacts"]) == 4 + 3 * 8
+
+
+async def test_rollouts_that_wait_for_the_learner_outlive_a_stop_and_none_is_learnt_from_twice(tmp_path):
+    # While it is measured the learner waits, and playing goes on.
+    config = small(run__max_staleness=2, run__steps=6, eval__every=1, eval__episodes=24, checkpoint__every=3)
+    first = Run.create(config, tmp_path, "ahead")
+    playing = asyncio.create_task(first.start())
+    await until(lambda: first.step >= 1 and first.status().queued >= 8)
+    await first.stop()
+    await playing
+    found, _ = checkpoint.latest(tmp_path / "ahead/checkpoints")
+    assert found is not None
+    assert found.step == first.step
+    kept = [result for batch in found.rollouts() for result in batch]
+    assert kept
+    second = Run.open(tmp_path / "ahead")
+    stream = second.watch()
+    await second.start()
+    assert second.state is RunState.FINISHED, second.reason
+    played = {e.result.rollout.id for e in stream.drain() if isinstance(e, EpisodeFinished)}
+    assert not played & {result.rollout.id for result in kept}
+    with Store.open(tmp_path / "ahead") as store:
+        learnt = [[e.rollout.id for e in store.episodes(step=n, evaluation=False)] for n in range(1, 7)]
+        assert learnt == [[str(8 * n + i) for i in range(8)] for n in range(6)]
+        for result in kept:
+            turns = store.turns(result.rollout.id)
+            assert all(turn.credit for turn in turns)
+            for turn in turns:
+                turn.credit = None
+            assert turns == result.rollout.turns
+
+
+async def test_the_record_is_on_disk_before_the_checkpoint_that_goes_with_it(tmp_path, monkeypatch):
+    synced, real = [], os.fsync
+
+    def sync(descriptor: int) -> None:
+        synced.append(os.fstat(descriptor).st_ino)
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", sync)
+    run = Run.create(small(run__steps=2, eval__metric=""), tmp_path, "synced")
+    await run.start()
+    log = synced[0]  # of the record: before the first checkpoint
+    kept = [path / "state.json" for path in sorted((run.folder / "checkpoints").iterdir())]
+    places = [synced.index(file.stat().st_ino) for file in kept]
+    logs = [place for place, node in enumerate(synced) if node == log]
+    assert len(kept) == 2
+    assert all(any(before < log < place for log in logs) for before, place in itertools.pairwise([-1, *places]))
+
+
+async def test_a_record_older_than_its_checkpoint_is_not_gone_on_with(tmp_path):
+    run = Run.create(small(run__steps=1), tmp_path, "mixed")
+    await run.set("train.kl", "0.1")
+    shutil.copytree(tmp_path / "mixed", tmp_path / "copy")
+    with sqlite3.connect(tmp_path / "copy/run.sqlite") as plain:
+        plain.execute("DELETE FROM edits")
+    await run.start()
+    shutil.copytree(tmp_path / "mixed/checkpoints", tmp_path / "copy/checkpoints")
+    with pytest.raises(
+        RunError, match=r"was made under edit 1, but the record knows only 0: put back the run\.sqlite"
+    ):
+        Run.open(tmp_path / "copy")
+
+
 async def test_a_model_that_is_not_there_fails_with_a_sentence(tmp_path):
     run = Run.create(small(model__source=str(tmp_path / "no-such-model")), tmp_path / "runs")
     await run.start()
@@ -449,6 +607,20 @@ def test_what_does_not_fit_the_task_leaves_no_folder(tmp_path):
         Run.create(parse({"task": {"name": "nim"}, "roles": {"Frist": {"prompt": "x"}}}, "test"), tmp_path)
     with pytest.raises(TaskError, match="nearest: nim"):
         Run.create(parse({"task": {"name": "nimm"}}, "test"), tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_that_could_not_be_made_whole_is_not_there(tmp_path, monkeypatch):
+    """It is filled beside its place: its name is free until everything in it is written."""
+
+    def fails(folder: Path) -> Store:
+        assert (folder / "config.toml").exists()
+        assert not (tmp_path / "mine").exists()
+        raise StoreError(f"{folder}: no room")
+
+    monkeypatch.setattr(Store, "create", fails)
+    with pytest.raises(StoreError, match="no room"):
+        Run.create(small(), tmp_path, "mine")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -516,3 +688,51 @@ async def test_a_bias_of_a_text_that_isnt_one_token_is_refused_before_anything_i
     await run.start()
     assert run.state is RunState.FAILED
     assert run.reason.startswith("roles.First.logit_bias: 'yes' is 3 tokens")
+
+
+# What a run has learnt, elsewhere
+
+
+@pytest.mark.parametrize("form", ["peft", "mlx"])
+def test_an_exported_adapter_begins_another_run_as_the_policy_it_was(finished, tmp_path, form, capsys):
+    run, _ = finished
+    assert cli.main(["export", str(run.folder), str(tmp_path / "out"), "--format", form]) == 0
+    assert capsys.readouterr().out == f"step 3 of whole is in {tmp_path / 'out'}, in {form}'s format\n"
+    if form == "peft":
+        assert json.loads((tmp_path / "out/adapter_config.json").read_text())["base_model_name_or_path"] == "pocket"
+    again = Run.create(small(lora__start=str(tmp_path / "out"), run__steps=1), tmp_path / "runs", "again")
+    asyncio.run(again.start())
+    assert again.state is RunState.FINISHED, again.reason
+    assert again.evaluations.first["loss_vs_perfect"] == run.evaluations.latest["loss_vs_perfect"]
+    found, kept = (read_arrays(folder / "checkpoints") for folder in (again.folder, run.folder))
+    assert found["step-000000"] == kept["step-000003"]
+
+
+def read_arrays(checkpoints: Path) -> dict[str, bytes]:
+    return {path.name: (path / "adapters.safetensors").read_bytes() for path in checkpoints.iterdir()}
+
+
+def test_a_checkpoint_is_exported_by_its_folder_and_a_damaged_one_is_refused(finished, tmp_path, capsys):
+    run, _ = finished
+    newest = checkpoint.folder(run.folder / checkpoint.ROOT, 3)
+    assert cli.main(["export", str(newest), str(tmp_path / "out"), "--format", "mlx"]) == 0
+    ours, theirs = (load_file(folder / "adapters.safetensors") for folder in (tmp_path / "out", newest))
+    assert ours.keys() == theirs.keys()
+    assert all((ours[name] == array).all() for name, array in theirs.items())
+    assert cli.main(["export", str(newest), str(tmp_path / "out")]) == 2
+    assert "there is something already" in capsys.readouterr().err
+    damaged = tmp_path / "step-000003"
+    shutil.copytree(newest, damaged)
+    (damaged / "state.json").write_text("{}")
+    assert cli.main(["export", str(damaged), str(tmp_path / "other")]) == 2
+    assert f"{damaged / 'state.json'}: has 2 bytes" in capsys.readouterr().err
+    assert not (tmp_path / "other").exists()
+
+
+async def test_an_adapter_that_does_not_fit_fails_the_run_with_what_to_set(finished, tmp_path):
+    whole, _ = finished
+    start = checkpoint.folder(whole.folder / checkpoint.ROOT, 3)
+    run = Run.create(small(lora__start=str(start), lora__rank=8), tmp_path, "other")
+    await run.start()
+    assert run.state is RunState.FAILED
+    assert run.reason == (f"{start / 'adapter_config.json'}: rank is 4; here it is 8; to use it, set lora.rank=4")

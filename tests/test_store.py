@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from engine import batches
 from engine.config import parse, save
 from engine.events import CheckpointSaved, EditApplied, EvaluationFinished, Notice, RunState, StepFinished
 from engine.store import FILE, Store, StoreError, in_use
@@ -98,6 +99,33 @@ def test_a_run_of_before_replies_could_be_constrained_is_read_and_goes_on(tmp_pa
             later.rollout.turns = [a_turn(allowed=[[1, 4], [2]])]
             store.record_step(2, 2, 0.5, {}, [later])
             assert store.turns("1") == later.rollout.turns
+
+
+def test_rollouts_in_a_file_of_their_own_come_back_as_they_were(tmp_path: Path):
+    """Trees, order and numbers: what waits for the learner is learnt from as if it had never been written down."""
+    odd = a_result("2", error="boom \ud800", unscored="judge", group="g")
+    odd.is_trainable = False
+    odd.rollout.turns = [
+        a_turn(logprobs=[float(np.float32(-1e-30)), float("-inf")], text="\x1b \ud800", allowed=[[1, 4], [2]])
+    ]
+    tree = a_result("1", turns=2, children=[a_result("1.0", children=[a_result("1.0.0")]), a_result("1.1")])
+    fresh = a_result("10")
+    fresh.rollout.turns[0].credit = None
+    written = [[tree, odd], [], [fresh]]
+    batches.write(tmp_path / "rollouts.sqlite", written)
+    assert batches.read(tmp_path / "rollouts.sqlite") == written
+
+
+def test_rollouts_written_twice_are_the_same_rows(tmp_path: Path):
+    """What JSON makes of an artifact or of extras is as it will be recorded after the next time."""
+    result = a_result("1", artifact=(1, "q"), extras={"margin": np.float32(0.1), "seen": {2, 1}, "nan": math.nan})
+    for name, given in (("a", [[result]]), ("b", None)):
+        batches.write(tmp_path / name, given or batches.read(tmp_path / "a"))
+    rows = []
+    for name in ("a", "b"):
+        with sqlite3.connect(tmp_path / name) as plain:
+            rows.append([plain.execute(f"SELECT * FROM {table}").fetchall() for table in ("episodes", "turns")])
+    assert rows[0] == rows[1]
 
 
 def test_versions_of_one_policy_come_back_one_a_token(store):

@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tui.weights import verdict, weights
+from engine.config import Config, ModelConfig, TaskConfig
+from engine.inference.facts import Machine
+from tui.weights import here, verdict, weights
 
 
 @pytest.mark.parametrize(
@@ -35,15 +37,32 @@ def test_a_gguf_file_weighs_what_it_takes_on_disk(tmp_path: Path):
     assert weights(str(tmp_path / "small-1B.gguf")) == 1000
 
 
-def test_the_embedded_model_fits_everywhere():
-    assert verdict("pocket", memory=1e9).endswith("kB · fits")
+def config(source: str, **model: int) -> Config:
+    return Config(task=TaskConfig(name="nim"), model=ModelConfig(source=source, **model))
+
+
+def test_what_is_here_is_told_with_all_that_the_run_makes_of_it():
+    small = verdict(config("pocket", rows=1, context=256), Machine(4e9, on_cpu=True))
+    large = verdict(config("pocket", rows=4096, context=512), Machine(4e9, on_cpu=True))
+    assert small.endswith(" MB · fits")
+    assert large.endswith(" GB · tight")
+
+
+def test_files_that_are_broken_tell_nothing(tmp_path: Path):
+    (tmp_path / "model.safetensors").write_bytes(b"x")
+    assert verdict(config(str(tmp_path))) == ""
 
 
 @pytest.mark.parametrize(("memory", "word"), [(8e9, "fits"), (1.4e9, "tight"), (1e9, "too big")])
 def test_the_verdict_depends_on_the_machine(memory, word, monkeypatch, tmp_path):
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
-    assert verdict("mlx-community/Qwen2.5-1.5B-Instruct-4bit", memory) == f"844 MB · {word}"
+    qwen = config("mlx-community/Qwen2.5-1.5B-Instruct-4bit")
+    assert verdict(qwen, Machine(memory, on_cpu=True)) == f"844 MB · {word}"
 
 
 def test_nothing_is_said_where_nothing_is_known():
-    assert verdict("org/model", memory=1e9) == ""
+    assert verdict(config("org/model"), Machine(1e9, on_cpu=True)) == ""
+
+
+def test_this_machine_has_the_memory_that_its_system_says():
+    assert 1e8 < here().memory < 1e14

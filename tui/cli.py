@@ -74,6 +74,16 @@ def resume(args: argparse.Namespace) -> int:
     return _start(args, lambda: _reopen(folder, args.steps))
 
 
+def export(args: argparse.Namespace) -> int:
+    from tui import export as exporting
+
+    source = _find_run(args.source, args.runs_dir)
+    try:
+        return exporting.main(source, args.folder, args.format)
+    except exporting.ExportError as error:
+        return _refuse(error)
+
+
 def list_presets(args: argparse.Namespace) -> int:
     for info in preset_infos():
         print(f"{info.name:<18} {info.source:<9} {info.problem or info.title}")
@@ -231,7 +241,7 @@ def _preset_info(preset: presets.Preset) -> PresetInfo:
         teaches=config.teaches,
         model=config.model.source,
         source=preset.source,
-        memory=weights.verdict(config.model.source),
+        memory=weights.verdict(config),
     )
 
 
@@ -314,6 +324,12 @@ def _parser() -> argparse.ArgumentParser:
     again = add("resume", resume, "Go on with a run that was stopped or killed.", rate, display)
     again.add_argument("run", metavar="RUN", help="a run's name, or its folder")
     again.add_argument("--steps", metavar="N", help="go on until this many steps in all")
+    out = add("export", export, "Write the adapter that a run has learnt into a folder, for other programs.")
+    out.add_argument("source", metavar="RUN", help="a run, for its newest checkpoint, or a checkpoint's folder")
+    out.add_argument("folder", metavar="FOLDER", type=lambda text: Path(text).expanduser(), help="new or empty")
+    out.add_argument(
+        "--format", choices=("peft", "mlx"), default="peft", help="of Hugging Face's peft (default), or of mlx-lm"
+    )
     add("presets", list_presets, "List the presets.")
     add("runs", list_runs, "List the runs, the latest first.")
     _add_models(add("models", list_models, "List the models at hand and what they need."))

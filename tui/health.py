@@ -54,29 +54,34 @@ def _signal(store: Store) -> Finding:
     if not store.step:
         return Finding(name, "none", "no step yet")
     if store.skipped and store.skipped[-1][0] == store.step:
-        return Finding(
-            name, "bad", f"step skipped: {store.skipped[-1][1]}", "rewards must differ to be learnt from"
-        )
+        why = store.skipped[-1][1]
+        advice = "rewards must differ to be learnt from" if "rewards" in why else ""
+        return Finding(name, "bad", f"step skipped: {why}", advice)
     share = store.metrics.get("signal", math.nan)
     if math.isnan(share):
         return Finding(name, "good", "learning")
     level: Level = "watch" if share < SIGNAL_WATCH else "good"
-    return Finding(name, level, f"{share:.0%} of turns have an advantage")
+    flat = sum(store.metrics.get(kind, 0.0) for kind in ("flat_groups", "lone_groups"))
+    words = f", {flat:.0f} of {store.metrics['groups']:.0f} groups none" if flat else ""
+    return Finding(name, level, f"{share:.0%} of turns have an advantage{words}")
 
 
 def _moved(metrics: dict[str, float]) -> Finding:
-    norm = metrics.get("lora_b_norm", math.nan)
+    full = "difference_norm" in metrics
+    norm = metrics["difference_norm"] if full else metrics.get("lora_b_norm", math.nan)
     if math.isnan(norm):
         return Finding("adapter", "none", "no step yet")
     if norm == 0.0:
-        return Finding("adapter", "bad", "B has not moved: still the base model", "is the learning rate zero?")
-    return Finding("adapter", "good", f"moved, |B| {number(norm)}")
+        words = f"{'W' if full else 'B'} has not moved: still the base model"
+        return Finding("adapter", "bad", words, "is the learning rate zero?")
+    return Finding("adapter", "good", f"moved, |{'ΔW' if full else 'B'}| {number(norm)}")
 
 
 def _finite(store: Store) -> Finding:
     loss = store.metrics.get("loss", math.nan)
     if store.metrics.get("nonfinite", 0.0) or (loss and math.isinf(loss)):
-        return Finding("numbers", "bad", "loss or gradient was not finite", "lower train.learning_rate")
+        advice = "lower train.learning_rate or train.grad_clip"
+        return Finding("numbers", "bad", "loss or gradient was not finite", advice)
     if math.isnan(loss):
         return Finding("numbers", "none", "no loss yet")
     return Finding("numbers", "good", f"finite, |gradient| {number(store.metrics.get('grad_norm', math.nan))}")

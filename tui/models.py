@@ -12,8 +12,9 @@ from typing import Any
 
 import presets
 from engine import config as configuration
-from engine.config import ConfigError
+from engine.config import ConfigError, LoRAConfig, ModelConfig, TrainConfig
 from engine.inference import facts, hub
+from engine.inference.estimate import Estimate, estimate
 from engine.inference.facts import WEIGHT_FILES, Facts, Machine
 from tui import weights, words
 from tui.text import fit, one_line, width
@@ -21,6 +22,7 @@ from tui.text import fit, one_line, width
 CONTEXT = 2048
 """Tokens of prompt and completion for which memory is told, if the model can take as many."""
 
+OF_TOKENS = ("keys and values", "a backward pass")
 POCKET = "pocket"
 GGUF = ".gguf"
 HEADINGS = ("model", "parameters", "stored as", "on disk", "needed here", "")
@@ -175,26 +177,24 @@ def row(model: Model, machine: Machine) -> tuple[str, ...]:
         size = weights.weights(model.source)
         about = f"about {words.memory(size)}" if size and not model.path else ""
         return name, "", "", about, "", "can't be used" if model.path else "not here"
-    needed = model.facts.needed(model.tokens, machine.on_cpu)
+    need = _estimate(model.facts, model.tokens, machine)
     return (
         name,
         words.count(model.facts.parameters),
         one_line(model.facts.quantisation),
         words.memory(model.facts.disk),
-        words.memory(needed),
-        facts.fit(needed, machine),
+        words.memory(need.most),
+        need.fit(machine),
     )
 
 
 def details(model: Model, found: Facts, machine: Machine) -> list[tuple[str, str]]:
     """What `show` tells, a name and a text a line."""
-    tokens, on_cpu = model.tokens, machine.on_cpu
+    tokens = model.tokens
+    need = _estimate(found, tokens, machine)
     parts = {
-        "weights": found.weights(on_cpu),
-        f"keys and values of {tokens:,} tokens": found.kv(tokens, on_cpu),
-        "learning": found.training(tokens, on_cpu),
+        f"{name} of {tokens:,} tokens" if name in OF_TOKENS else name: size for name, size in need.parts.items()
     }
-    needed = sum(parts.values())
     ends = ", ".join(
         f"{one_line(text)} ({token})" if text else str(token) for token, text in found.eos_tokens.items()
     )
@@ -209,17 +209,17 @@ def details(model: Model, found: Facts, machine: Machine) -> list[tuple[str, str
         ("end of turn", ends or "not told"),
         *([("presets", ", ".join(model.presets))] if model.presets else []),
         ("memory", ", ".join(f"{name} {words.memory(size)}" for name, size in parts.items())),
-        ("fit", f"{facts.fit(needed, machine)}: {words.memory(needed)} needed. {_here(machine)}"),
+        ("fit", f"{need.fit(machine)}: {words.memory(need.most)} needed. {_here(machine)}"),
     ]
 
 
 def values(model: Model, machine: Machine) -> dict[str, Any]:
     """The same for a program; sizes in bytes."""
-    found, tokens, on_cpu = model.facts, model.tokens, machine.on_cpu
+    found, tokens = model.facts, model.tokens
     told: dict[str, Any] = {"source": model.source, "present": found is not None, "presets": model.presets}
     if found is None:
         return told | {"problem": model.problem}
-    needed = found.needed(tokens, on_cpu)
+    need = _estimate(found, tokens, machine)
     return told | {
         "path": str(found.path),
         "architecture": found.architecture,
@@ -229,13 +229,19 @@ def values(model: Model, machine: Machine) -> dict[str, Any]:
         "chat_template": found.chat_template,
         "eos_tokens": list(found.eos_tokens),
         "disk": found.disk,
-        "weights": found.weights(on_cpu),
-        "kv": found.kv(tokens, on_cpu),
-        "training": found.training(tokens, on_cpu),
+        "weights": need.weights,
+        "kv": need.kv,
+        "training": need.adapters + need.learner + need.microbatch,
         "tokens": tokens,
-        "needed": needed,
-        "fit": facts.fit(needed, machine),
+        "needed": need.most,
+        "fit": need.fit(machine),
     }
+
+
+def _estimate(found: Facts, tokens: int, machine: Machine) -> Estimate:
+    """Of one conversation of so many tokens, played and learnt from."""
+    model, train = ModelConfig(rows=1, context=tokens), TrainConfig(microbatch_tokens=tokens)
+    return estimate(found, machine.on_cpu, model, LoRAConfig(), train)
 
 
 def table(rows: list[tuple[str, ...]] | list[tuple[str, str]], right: tuple[int, ...] = RIGHT) -> list[str]:

@@ -1,45 +1,70 @@
-"""How much memory a model's weights take, told before anything is loaded: from its files, or else from its name."""
+"""How much memory a run takes, told before anything is loaded: from its model's files, or else from its name."""
 
 from __future__ import annotations
 
 import os
 import re
+import sys
+from functools import cache
+from importlib import metadata
 from pathlib import Path
 
 import engine
+from engine.config import Config
+from engine.inference import facts
+from engine.inference.estimate import of_run
+from engine.inference.facts import WEIGHT_FILES, Machine
 from tui import words
 
 FITS, TIGHT = 0.4, 0.7
-"""Shares of this machine's memory up to which weights fit easily, or at all: playing and learning need some too."""
+"""Shares of this machine's memory up to which weights fit easily, or at all, where only they are known."""
 
 BILLIONS = re.compile(r"(\d+(?:\.\d+)?)\s?([bm])(?![a-z])", re.IGNORECASE)
 BITS = re.compile(r"(\d+)[-_ ]?bit", re.IGNORECASE)
 
 
-def verdict(source: str, memory: float | None = None) -> str:
-    """Such as `"0.9 GB · fits"`; empty where nothing is known. `memory` in bytes, this machine's if None."""
-    size = weights(source)
+def verdict(config: Config, machine: Machine | None = None) -> str:
+    """Such as `"0.9 GB · fits"`, as `selfplay-tui models` has it; empty where nothing is known."""
+    there = machine or here()
+    path = _files(config.model.source)
+    if path is not None:
+        try:
+            need = of_run(config)(facts.read(path), there.on_cpu)
+        except (OSError, ValueError, KeyError):  # files that are broken: who starts the run is told which
+            return ""
+        return f"{words.memory(need.most)} · {need.fit(there)}"
+    size = _from_name(config.model.source)
     if size is None:
         return ""
-    there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if memory is None else memory
-    share = size / there
+    share = size / there.memory
     return f"{words.memory(size)} · {'fits' if share <= FITS else 'tight' if share <= TIGHT else 'too big'}"
 
 
 def weights(source: str) -> float | None:
-    """Bytes of a model's weights, or None if neither its files nor its name tell."""
+    """Bytes of a model's weights on disk, or None if neither its files nor its name tell."""
+    path = _files(source)
+    if path is None:
+        return _from_name(source)
+    return float(sum(file.stat().st_size for file in ([path] if path.is_file() else path.glob(WEIGHT_FILES))))
+
+
+@cache
+def here() -> Machine:
+    """This machine, by what can be known without MLX: of a graphics card on Linux only that it is there."""
+    names = {distribution.metadata["Name"] for distribution in metadata.distributions()}
+    on_gpu = sys.platform == "darwin" or any(str(name).startswith("mlx-cuda") for name in names)
+    return Machine(float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")), on_cpu=not on_gpu)
+
+
+def _files(source: str) -> Path | None:
+    """A GGUF file, or the folder of a source. Asks nobody, and loads no library to ask with."""
     file = Path(source).expanduser()
     if file.suffix == ".gguf" and file.is_file():
-        return float(file.stat().st_size)
-    for folder in _folders(source):
-        size = sum(file.stat().st_size for file in folder.glob("model*.safetensors"))
-        if size:
-            return float(size)
-    return _from_name(source)
+        return file
+    return next((folder for folder in _folders(source) if any(folder.glob(WEIGHT_FILES))), None)
 
 
 def _folders(source: str) -> list[Path]:
-    """Where the files of a source would be. Asks nobody, and loads no library to ask with."""
     if source == "pocket":
         return [Path(engine.__file__).parent / "pocket"]
     home = Path(os.environ.get("HF_HOME", "~/.cache/huggingface")).expanduser()

@@ -12,6 +12,7 @@ import numpy as np
 from engine.inference.adapters import Adapters
 from engine.inference.cache import Layers
 from engine.inference.decoding import Stack, misfit
+from engine.inference.kernels import on_cuda
 from engine.inference.models import LanguageModel
 from engine.inference.places import Places
 
@@ -101,9 +102,10 @@ class Padded:
 
 def decoder(lm: LanguageModel, adapters: Adapters) -> Decoder:
     """The fastest one for a model and this machine."""
-    if not mx.cuda.is_available() or mx.default_device() != mx.Device(mx.gpu):
+    if not on_cuda():
         return Padded(lm, adapters)
-    unfit = misfit(lm.model, adapters.lora.rank)
+    lora = adapters.lora
+    unfit = misfit(lm.model, lora.rank) if lora.kind == "lora" else f"its kernels know no lora.kind {lora.kind!r}"
     if unfit is None:
         return Places(lm, adapters, Stack(lm.model, adapters.lora.rank, lm.context))
     logger.info("%s is decoded by mlx-lm's modules, which is slower: %s", lm.source, unfit)

@@ -36,6 +36,10 @@ class SlotExperts(nn.Module):
         self.experts = experts
         self._active = active
 
+    def shapes(self, key: str, rank: int) -> dict[str, tuple[int, ...]]:
+        """Of the parameters that one of its linear layers looks up, by name."""
+        return dict(self.experts.named_modules())[key].shapes(rank)
+
     def __call__(self, x: mx.array, indices: mx.array) -> mx.array:
         """x [..., in] and the experts of each token [..., k] → [..., k, out]. All tokens of a row are together."""
         slots = self._active.slots
@@ -59,6 +63,11 @@ class SlotExpertLinear(nn.Module):
         self._experts = linear.num_experts
         self._a, self._b = f"{name}.lora_a", f"{name}.lora_b"
         self._active = active
+
+    def shapes(self, rank: int) -> dict[str, tuple[int, ...]]:
+        """As `SlotLinear.shapes`."""
+        count, outputs, inputs = self._experts, self.linear.output_dims, self.linear.input_dims
+        return {self._a: (count, rank, inputs), self._b: (count, outputs, rank)}
 
     def __call__(self, x: mx.array, indices: mx.array, sorted_indices: bool = False) -> mx.array:
         parameters, slots = self._active.parameters, self._active.slots

@@ -9,7 +9,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from engine.config import Config
+from engine.config import LoRAConfig
 from engine.inference import gguf
 from engine.inference.gguf_config import config as gguf_config
 
@@ -19,15 +19,6 @@ GROUP_BYTES = 4
 BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "U64": 8, "I32": 4, "U32": 4, "I16": 2, "U16": 2}
 """Of a number of each of safetensors' types that has more than one."""
 FLOATS = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
-
-RANK = Config.model_fields["lora"].default.rank
-OPTIMISER_BYTES = 24
-"""Of each number of an adapter: itself, its gradient, AdamW's two moments, and its copies in two slots; float32."""
-SAVED_HIDDEN, SAVED_INNER = 8, 4
-"""How many vectors of the hidden and of the inner size a layer keeps of each token for the way back."""
-
-FITS, TIGHT = 0.7, 0.95
-"""Shares of the machine's memory up to which a model fits easily, or at all."""
 
 
 @dataclass(frozen=True)
@@ -59,22 +50,62 @@ class Facts:
 
     def kv(self, tokens: int, on_cpu: bool) -> int:
         """Bytes of the keys and values of so many tokens, in float32 on a CPU and half precision on a GPU."""
-        heads = self._size("num_attention_heads")
-        head_dim = self._size("head_dim") or self._size("hidden_size") // max(heads, 1)
-        kv_heads = self._size("num_key_value_heads") or heads
-        return 2 * self._size("num_hidden_layers") * kv_heads * head_dim * tokens * (4 if on_cpu else 2)
+        return 2 * self.layers * self._kv_heads * self._head_dim * tokens * (4 if on_cpu else 2)
 
-    def training(self, tokens: int, on_cpu: bool, rank: int = RANK) -> int:
-        """Bytes that learning takes, roughly: an adapter with its optimiser, and one sequence's way back."""
-        layers, width = self._size("num_hidden_layers"), self._size("hidden_size")
-        inner = self._size("intermediate_size") or 4 * width
-        adapter = layers * rank * (8 * width + 3 * (width + inner))  # q, k, v, o and the three of the MLP
-        saved = layers * tokens * (SAVED_HIDDEN * width + SAVED_INNER * inner) * (4 if on_cpu else 2)
-        return adapter * OPTIMISER_BYTES + saved
+    def learnt(self, lora: LoRAConfig) -> int:
+        """How many numbers an adapter has, of a model whose layers have the usual names."""
+        blocks = min(lora.last_layers or self.layers, self.layers)
+        return blocks * sum(
+            count * _learnt(inputs, outputs, lora)
+            for name, (count, inputs, outputs) in self._linears().items()
+            if not lora.layers or name in {path.rpartition(".")[2] for path in lora.layers}
+        )
 
-    def needed(self, tokens: int, on_cpu: bool) -> int:
-        """All of it: weights, one sequence in play, and learning from it."""
-        return self.weights(on_cpu) + self.kv(tokens, on_cpu) + self.training(tokens, on_cpu)
+    @property
+    def layers(self) -> int:
+        return self._size("num_hidden_layers")
+
+    @property
+    def hidden(self) -> int:
+        return self._size("hidden_size")
+
+    @property
+    def inner(self) -> int:
+        """Of the MLP; of experts, of all that a token is sent to."""
+        experts = self._size("num_experts_per_tok") * self._size("moe_intermediate_size")
+        return experts or self._size("intermediate_size") or 4 * self.hidden
+
+    @property
+    def heads(self) -> int:
+        return self._size("num_attention_heads")
+
+    @property
+    def vocabulary(self) -> int:
+        return self._size("vocab_size")
+
+    def _linears(self) -> dict[str, tuple[int, int, int]]:
+        """How many there are of each linear layer in a block, its inputs and outputs."""
+        experts = self._size("num_experts") or self._size("num_local_experts") or 1
+        inner = (self._size("moe_intermediate_size") if experts > 1 else 0) or self._size("intermediate_size")
+        inner = inner or 4 * self.hidden
+        queries, keys = self.heads * self._head_dim, self._kv_heads * self._head_dim
+        return {
+            "q_proj": (1, self.hidden, queries),
+            "k_proj": (1, self.hidden, keys),
+            "v_proj": (1, self.hidden, keys),
+            "o_proj": (1, queries, self.hidden),
+            "gate_proj": (experts, self.hidden, inner),
+            "up_proj": (experts, self.hidden, inner),
+            "down_proj": (experts, inner, self.hidden),
+        }
+
+    @property
+    def _head_dim(self) -> int:
+        return self._size("head_dim") or self.hidden // max(self.heads, 1)
+
+    @property
+    def _kv_heads(self) -> int:
+        return self._size("num_key_value_heads") or self.heads
 
     def _size(self, key: str) -> int:
         """A whole number from the configuration; 0 where it names none."""
@@ -87,12 +118,6 @@ class Machine:
     memory: float
     """Bytes that the device which computes has."""
     on_cpu: bool
-
-
-def fit(needed: float, machine: Machine) -> str:
-    """What to say of so many bytes: `"fits"`, `"tight"` or `"too big"`."""
-    share = needed / machine.memory
-    return "fits" if share <= FITS else "tight" if share <= TIGHT else "too big"
 
 
 def read(path: Path) -> Facts:
@@ -111,6 +136,13 @@ def eos_tokens(folder: Path) -> frozenset[int]:
         named = _json(folder / name).get("eos_token_id")
         found.update(named if isinstance(named, list) else [] if named is None else [named])
     return frozenset(found)
+
+
+def _learnt(inputs: int, outputs: int, lora: LoRAConfig) -> int:
+    """Of one linear layer."""
+    if lora.kind == "full":
+        return inputs * outputs
+    return lora.rank * (inputs + outputs) + (outputs if lora.kind == "dora" else 0)
 
 
 def _of_file(path: Path) -> Facts:

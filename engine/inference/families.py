@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import mlx.core as mx
 
@@ -25,9 +25,19 @@ class Families:
             self.members.setdefault(family, []).append(name)
             self.shapes[family] = shape
 
-    def pack(self, parameters: Parameters) -> Packed:
-        """Copied together. Not evaluated yet."""
-        return {family: mx.stack([parameters[name] for name in names]) for family, names in self.members.items()}
+    @property
+    def names(self) -> list[str]:
+        """Of all parameters, family by family."""
+        return [name for names in self.members.values() for name in names]
+
+    def of(self, leaf: str) -> list[str]:
+        """The families of parameters of that kind, such as "lora_b"."""
+        return [family for family in self.members if family.partition(".")[0] == leaf]
+
+    def pack(self, parameters: Parameters, families: Iterable[str] | None = None) -> Packed:
+        """Copied together: all, or those of some families only. Not evaluated yet."""
+        chosen = self.members if families is None else families
+        return {family: mx.stack([parameters[name] for name in self.members[family]]) for family in chosen}
 
     def unpack(self, packed: Packed) -> Parameters:
         """Views by name. Their gradients meet again in one concatenation a family."""

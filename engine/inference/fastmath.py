@@ -57,15 +57,12 @@ def _slow_exp() -> bool:
 def install(lm: LanguageModel) -> bool:
     """Let the module that defines `lm.model` use these functions. Returns whether it now does.
 
-    Models of mlx-lm look up `swiglu` and `scaled_dot_product_attention` in their own module.
+    Models of mlx-lm look up `swiglu` and `scaled_dot_product_attention` in their own module. `swiglu` is replaced
+    everywhere, for what learning keeps of it.
     """
     module = sys.modules[type(lm.model).__module__]
-    return available() and any(
-        [
-            _replace(module, "swiglu", _swiglu_beside),
-            _replace(module, "scaled_dot_product_attention", _attention_beside),
-        ]
-    )
+    _replace(module, "swiglu", _swiglu_beside)
+    return available() and _replace(module, "scaled_dot_product_attention", _attention_beside)
 
 
 def _replace(module: ModuleType, name: str, beside: Callable[[Any], Any]) -> bool:
@@ -184,11 +181,24 @@ def fast_attention(
 
 
 def _swiglu_beside(plain: Any) -> Any:
-    """mlx-lm's signature; half precision, which has other bits to view, goes on to mlx-lm's own function."""
+    """mlx-lm's signature. Half precision has other bits to view, and other machines have a fast exp of their own:
+    there mlx-lm's function computes, and only what is kept for the backward pass differs."""
+
+    @_differentiable
+    def lean(gate: mx.array, x: mx.array) -> mx.array:
+        return plain(gate, x)
+
+    @lean.vjp
+    def _(primals: Any, cotangent: Any, output: Any) -> tuple[mx.array, mx.array]:
+        gate, x = primals
+        cotangent = _only(cotangent)
+        sigmoid = mx.sigmoid(gate)
+        silu = gate * sigmoid
+        return cotangent * x * (sigmoid + silu * (1.0 - sigmoid)), cotangent * silu
 
     def swiglu(gate: mx.array, x: mx.array) -> mx.array:
-        fits = gate.dtype == x.dtype == mx.float32
-        return cast(mx.array, fast_swiglu(gate, x)) if fits else plain(gate, x)
+        fast = available() and gate.dtype == x.dtype == mx.float32
+        return cast(mx.array, fast_swiglu(gate, x) if fast else lean(gate, x))
 
     swiglu.plain = plain  # type: ignore[attr-defined]
     return swiglu

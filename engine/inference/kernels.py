@@ -231,6 +231,11 @@ GATE = """
 """
 
 
+def on_cuda() -> bool:
+    """Whether the default device is one that these run on."""
+    return mx.cuda.is_available() and mx.default_device() == mx.Device(mx.gpu)
+
+
 class Matrices(NamedTuple):
     """One A or B for each slot."""
 

@@ -15,9 +15,11 @@ import mlx.core as mx
 import mlx.nn as nn
 from mlx_lm.models.cache import KVCache, RotatingKVCache, make_prompt_cache
 
-from engine.inference import blas, facts, fastmath, gguf, hub
+from engine.inference import blas, facts, fastmath, gguf, hub, rotary
 from engine.inference.cache import BatchCache, Layers
+from engine.inference.estimate import Need
 from engine.inference.facts import WEIGHT_FILES, Machine
+from engine.inference.kernels import on_cuda
 from engine.inference.tokenizer import ChatTokenizer
 
 POCKET = Path(__file__).resolve().parent.parent / "pocket"
@@ -49,6 +51,8 @@ class LanguageModel:
         self.eos_tokens: frozenset[int] = facts.eos_tokens(path)
         self._body, self._embedding = _parts(model, source)
         self.vocab_size = self._check()
+        self.dtype: mx.Dtype = self.hidden(mx.array([[0]])).dtype
+        """What it computes in."""
 
     def hidden(self, tokens: mx.array, cache: list | None = None) -> mx.array:
         """[B, L] int32 → [B, L, D]: what the head reads, the final norm applied."""
@@ -95,13 +99,15 @@ class LanguageModel:
         return alone.shape[-1]
 
 
-def load(source: str, context: int) -> tuple[LanguageModel, ChatTokenizer]:
+def load(source: str, context: int, need: Need | None = None) -> tuple[LanguageModel, ChatTokenizer]:
     """Load a model, in float32 on a CPU, and its tokenizer. On the device thread.
 
-    `context` is the longest prompt and completion together; the model's own limit may lower it.
+    `context` is the longest prompt and completion together; the model's own limit may lower it. `need` tells what is
+    done with it, and what that takes.
 
     Raises:
-        ModelError: if there is no such model, it can't be reached or is of an unknown or unusable kind.
+        ModelError: if there is no such model, it can't be reached or is of an unknown or unusable kind; or if it
+            can't fit in this machine's memory.
     """
     # MLX would make a CUDA graph of every evaluation anew: launching a step's kernels one by one costs less.
     os.environ.setdefault("MLX_USE_CUDA_GRAPHS", "0")
@@ -109,7 +115,7 @@ def load(source: str, context: int) -> tuple[LanguageModel, ChatTokenizer]:
     here = machine()
     read = _read_gguf if path.suffix == GGUF else _read_folder
     try:
-        _check_size(source, path, here)
+        _check_size(source, path, here, need)
         model, tokenizer, config, ends = read(path, here.on_cpu)
     except ModelError:
         raise
@@ -117,6 +123,8 @@ def load(source: str, context: int) -> tuple[LanguageModel, ChatTokenizer]:
         raise ModelError(f"{source}: the model in {path} can't be loaded: {error}") from error
     model.eval()
     model.freeze()
+    if on_cuda():
+        rotary.install(model)
     mx.eval(model.parameters())
     blas.load().set_threads(1 if parameters(model) <= SMALL_MODEL else os.cpu_count() or 1)
     lm = LanguageModel(model, source, path, config, context)
@@ -195,19 +203,29 @@ def _file(source: str, path: Path) -> Path:
     return path
 
 
-def _check_size(source: str, path: Path, here: Machine) -> None:
+def _check_size(source: str, path: Path, here: Machine, need: Need | None) -> None:
     """Refuse what can't fit before the machine starts to swap."""
-    needed = facts.read(path).weights(here.on_cpu)
+    found = facts.read(path)
+    needed = found.weights(here.on_cpu)
     if needed > 0.9 * here.memory:
         raise ModelError(
             f"{source}: its weights take {needed / 1e9:.1f} GB here, and this machine has "
             f"{here.memory / 1e9:.1f} GB. Choose a smaller or a quantised model"
         )
+    estimate = need(found, here.on_cpu) if need else None
+    if estimate and estimate.fit(here) == "too big":
+        parts = ", ".join(f"{name} {size / 1e9:.1f}" for name, size in estimate.parts.items())
+        raise ModelError(
+            f"{source}: playing and learning one conversation of model.context tokens takes "
+            f"{estimate.least / 1e9:.1f} GB, and this machine has {here.memory / 1e9:.1f} GB (as configured: {parts}). "
+            f"Choose a smaller or a quantised model, or lower model.context or lora.rank"
+        )
 
 
 def machine() -> Machine:
     """The device that MLX computes on."""
-    own = mx.device_info().get("memory_size")
+    info = mx.device_info()
+    own = info.get("memory_size", info.get("total_memory"))  # of Metal and of CUDA
     total = float(own) if own is not None else float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     return Machine(total, on_cpu=mx.default_device() == mx.Device(mx.cpu))
 

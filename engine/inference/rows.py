@@ -108,11 +108,12 @@ class Rows:
             FloatingPointError: if a log-probability isn't finite, so that the weights must be broken.
         """
         state = self.state
-        if state["adjusts"].any():
+        adjusts = bool(state["adjusts"].any())
+        if adjusts:
             logits = self._adjusted(logits)
         if self._settings is None:
             settings = [state[name] for name in ("temperature", "top_p", "top_k", "min_p")]
-            self._settings = stages(*settings), [mx.array(setting) for setting in settings]
+            self._settings = stages(*settings, masked=adjusts), [mx.array(setting) for setting in settings]
         needed, settings = self._settings
         chosen = draw(needed, logits, mx.array(uniforms(state["key"], state["count"])), *settings)
         mx.eval(*chosen)

@@ -8,7 +8,9 @@ from typing import NamedTuple
 import mlx.core as mx
 import numpy as np
 
-from engine.inference import fastmath
+from engine.inference import choosing, fastmath
+from engine.inference.choosing import LEAST
+from engine.inference.kernels import on_cuda
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 MIX = ((np.uint64(30), np.uint64(0xBF58476D1CE4E5B9)), (np.uint64(27), np.uint64(0x94D049BB133111EB)))
@@ -17,19 +19,18 @@ LAST_SHIFT = np.uint64(31)
 BLOCK = 256
 """Tokens summed up together when a sample is looked for: about the square root of a large vocabulary."""
 JUST_BELOW_ONE = 1.0 - 2.0**-24
-NOTHING = 1e-19
-"""The least weight that counts. `fastmath` makes 5e-20 of a logit of −inf."""
 
 
 def uniforms(keys: np.ndarray, positions: np.ndarray) -> np.ndarray:
-    """Random numbers in [0, 1), float32 [B], that depend on (key, position) alone.
+    """Random numbers in (0, 1), float32 [B], that depend on (key, position) alone.
 
     SplitMix64 (Steele, Lea, Flood 2014): the position-th output of the stream that begins at the key, both [B].
     The key itself is mixed first, so that neighbouring keys don't share a stream shifted by one.
     """
     with np.errstate(over="ignore"):  # arithmetic modulo 2^64
         state = _mix(keys.astype(np.uint64)) + (positions.astype(np.uint64) + np.uint64(1)) * GOLDEN
-    return ((_mix(state) >> np.uint64(40)).astype(np.float32)) * np.float32(2.0**-24)
+    # The middle of one of 2^23 intervals: never 0, at which tokens of no weight to speak of would be drawn.
+    return ((_mix(state) >> np.uint64(41)).astype(np.float32) + np.float32(0.5)) * np.float32(2.0**-23)
 
 
 def _mix(z: np.ndarray) -> np.ndarray:
@@ -52,6 +53,12 @@ class Stages(NamedTuple):
     top_k: int
     """The largest k; 0 where no row has one."""
     min_p: bool
+    masked: bool
+    """Some logit may be −inf, of which `fastmath` makes a weight of 5e-20."""
+
+    @property
+    def truncates(self) -> bool:
+        return self.top_p or self.top_k > 0 or self.min_p
 
 
 def stages(
@@ -59,6 +66,8 @@ def stages(
     top_p: np.ndarray | None = None,
     top_k: np.ndarray | None = None,
     min_p: np.ndarray | None = None,
+    *,
+    masked: bool = True,
 ) -> Stages:
     """What these settings, numpy arrays [B], ask for. None, or 1, 0 and 0, keep every token."""
     return Stages(
@@ -68,6 +77,7 @@ def stages(
         top_p=top_p is not None and bool((top_p < 1).any()),
         top_k=0 if top_k is None else max(0, int(top_k.max(initial=0))),
         min_p=min_p is not None and bool((min_p > 0).any()),
+        masked=masked,
     )
 
 
@@ -108,16 +118,24 @@ def draw(
         Tokens [B] uint32 and their natural log-probabilities [B] in the distribution sampled from, 0 for greedy
         rows. Not evaluated yet.
     """
+    if on_cuda():
+        assert temperature is not None
+        floors = None
+        if stages.truncates:
+            scaled = logits.astype(mx.float32) * _cold(temperature)
+            weights = mx.exp(scaled - mx.max(scaled, axis=-1, keepdims=True))
+            floors = mx.broadcast_to(_least_weight(stages, weights, top_p, top_k, min_p)[:, 0], temperature.shape)
+        return choosing.choose(logits, uniforms, temperature, floors)
     logits = logits.astype(mx.float32)
     if not stages.sampled:
         return mx.argmax(logits, axis=-1), _certain(logits)
     if stages.scaled:
         assert temperature is not None
-        logits = logits * (1.0 / mx.where(temperature == 0, 1.0, temperature))[:, None]
+        logits = logits * _cold(temperature)
     top = mx.max(logits, axis=-1, keepdims=True)
     weights = fastmath.exp(logits - top)
-    floor = _least_weight(stages, weights, top_p, top_k, min_p)
-    weights = mx.where(weights >= floor, weights, 0.0)
+    if stages.truncates or stages.masked:
+        weights = mx.where(weights >= _least_weight(stages, weights, top_p, top_k, min_p), weights, 0.0)
     tokens, total = _invert(weights, uniforms[:, None])
     chosen = mx.take_along_axis(logits, tokens, axis=-1)
     tokens, logprobs = tokens[:, 0], (chosen - top - mx.log(total))[:, 0]
@@ -126,6 +144,11 @@ def draw(
         tokens = mx.where(temperature == 0, mx.argmax(logits, axis=-1), tokens)
         logprobs = mx.where(temperature == 0, _certain(logits), logprobs)
     return tokens, logprobs
+
+
+def _cold(temperature: mx.array) -> mx.array:
+    """[B, 1]: what logits are multiplied by; 1 for greedy rows."""
+    return (1.0 / mx.where(temperature == 0, 1.0, temperature))[:, None]
 
 
 def _certain(logits: mx.array) -> mx.array:
@@ -137,7 +160,7 @@ def _least_weight(
     stages: Stages, weights: mx.array, top_p: mx.array | None, top_k: mx.array | None, min_p: mx.array | None
 ) -> mx.array:
     """[B, 1], or a scalar for all rows: what a token must weigh to be kept, relative to the likeliest one's 1."""
-    floor = mx.array(NOTHING)
+    floor = mx.array(LEAST)
     size = weights.shape[-1]
     if stages.min_p:
         assert min_p is not None
@@ -171,6 +194,11 @@ def _invert(weights: mx.array, share: mx.array) -> tuple[mx.array, mx.array]:
         Tokens [B, 1] uint32, each with a positive weight, and the total [B, 1].
     """
     B, V = weights.shape
+    if V <= 2 * BLOCK and mx.default_device() == mx.Device(mx.cpu):
+        # Summed up in order, so a token without weight is never the first beyond, and the last sum is beyond all.
+        running = mx.cumsum(weights, axis=-1)
+        total = running[:, -1:]
+        return mx.argmax((running > share * total).astype(mx.int32), axis=-1, keepdims=True), total
     if V <= 4 * BLOCK:
         total = mx.sum(weights, axis=-1, keepdims=True)
         return _first_beyond(weights, share * total)[0], total

@@ -64,12 +64,9 @@ class Slots:
         """Slots there are, free ones included."""
         return len(self._owners)
 
-    def prepared(self, packed: Packed, scale: float) -> Packed:
-        """An adapter as it lies in a slot, lora_b times `scale`. Not evaluated yet."""
-        return {
-            family: (array.astype(mx.float32) * (scale if family.startswith("lora_b") else 1.0)).astype(self._dtype)
-            for family, array in packed.items()
-        }
+    def prepared(self, packed: Packed) -> Packed:
+        """An adapter, as it is used, in the precision of the slots. Not evaluated yet."""
+        return {family: array.astype(self._dtype) for family, array in packed.items()}
 
     def broken(self, packed: Packed) -> list[str]:
         """The names of the parameters that aren't finite."""
@@ -119,7 +116,7 @@ class Slots:
         return self._owners.index(player)
 
     def of_slot(self, slot: int) -> Parameters:
-        """One adapter, [in, r] and [r, out] by name."""
+        """One adapter, such as [in, r] and [r, out], by name."""
         return self._view(slot)
 
     def of_player(self, player: str) -> Parameters:
@@ -129,7 +126,7 @@ class Slots:
         return self._families.unpack(self._read(player))
 
     def stacked(self) -> Parameters:
-        """All slots, [slots, in, r] and [slots, r, out] by name."""
+        """All slots, such as [slots, in, r] and [slots, r, out], by name."""
         return self._view(None)
 
     def close(self) -> None:

@@ -1,6 +1,7 @@
 """Training records → padded microbatches of similar length, with flat indices of what is learnt from.
 
-NumPy only. Shapes: B rows, L their padded length, N active tokens, S sequences of one optimiser step.
+NumPy only. Shapes: B rows, L their padded length, N active tokens, S sequences and P preference pairs of one
+optimiser update.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from itertools import chain
 
 import numpy as np
 
+from engine.training.preferences import Conversation, Pair
 from engine.types import TrainingRecord
 
 PADDING = 0
@@ -29,6 +31,10 @@ class Row:
     def length(self) -> int:
         """Tokens the model reads: the last one predicts nothing we know of."""
         return len(self.tokens) - 1
+
+    @property
+    def conversation(self) -> Conversation:
+        return self.spans[0][1].conversation
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +67,7 @@ class Microbatch:
     targets: np.ndarray
     """[N] int32: the active tokens."""
     segments: np.ndarray
-    """[N] int32: the sequence of each, an index into the optimiser step's S."""
+    """[N] int32: the sequence of each, an index into the update's S. A sequence is never divided."""
     behaviour: np.ndarray
     """[N] float32: log-probability when sampled."""
     advantages: np.ndarray
@@ -86,6 +92,12 @@ class Minibatch:
     microbatches: list[Microbatch]
     lengths: np.ndarray
     """[S] int64: active tokens a sequence, what the normalisers are made of."""
+    advantages: np.ndarray
+    """[S] float32."""
+    conversations: np.ndarray
+    """[S] int64: which conversation each sequence is a turn of."""
+    pairs: np.ndarray
+    """[P, 2] int64: conversations to compare, the preferred one first."""
     tokens: int
     """Prompt and completion tokens of all rows, equal rows each counted; padding not."""
 
@@ -101,45 +113,83 @@ def rows(records: Sequence[TrainingRecord]) -> list[Row]:
             token that isn't among those that were allowed.
     """
     made: list[Row] = []
-    latest: dict[tuple[str, str], Row] = {}
+    latest: dict[Conversation, Row] = {}
     for record in records:
         _check(record)
-        key = record.rollout_id, record.role
-        row = latest.get(key)
+        row = latest.get(record.conversation)
         if row is None or record.prompt_tokens[: len(row.tokens)] != row.tokens:
-            row = latest[key] = Row([])
+            row = latest[record.conversation] = Row([])
             made.append(row)
         row.spans.append((len(record.prompt_tokens), record))
         row.tokens = record.prompt_tokens + record.tokens
     return made
 
 
-def minibatches(rows: Sequence[Row], count: int, budget: int, rng: np.random.Generator) -> list[Minibatch]:
+def minibatches(
+    rows: Sequence[Row],
+    count: int,
+    budget: int,
+    rng: np.random.Generator,
+    pairs: Sequence[Pair] = (),
+    multiple: int = 1,
+) -> list[Minibatch]:
     """Shuffle rows into at most `count` minibatches of near equal size, each cut into microbatches.
 
-    `budget` is the most padded tokens in a microbatch; a single longer row gets one of its own. No rows: no
-    minibatches. The order depends on the rows' order and the generator only.
+    `budget` is the most padded tokens in a microbatch; a single longer row gets one of its own. Both sides of a
+    pair are in the same minibatch, in any microbatches. Rows are padded to a `multiple`, as `padded` says. No rows:
+    no minibatches. The order depends on the order of rows and pairs and the generator only.
     """
     if not rows:
         return []
-    parts = np.array_split(rng.permutation(len(rows)), min(count, len(rows)))
-    return [_minibatch([rows[index] for index in np.sort(part)], budget) for part in parts]
+    units = _inseparable(rows, pairs)
+    parts = np.array_split(rng.permutation(len(units)), min(count, len(units)))
+    chosen = ([row for index in np.sort(part) for row in units[index]] for part in parts)
+    return [_minibatch(part, budget, pairs, multiple) for part in chosen]
 
 
-def _minibatch(rows: list[Row], budget: int) -> Minibatch:
+def padded(length: int, multiple: int) -> int:
+    """The next multiple; but what is no more than half of one stays as it is, or padding would cost too much.
+
+    On CUDA MLX has a fused backward pass of attention for multiples of 128, and holds all scores elsewhere.
+    """
+    return length if 2 * length <= multiple else -(-length // multiple) * multiple
+
+
+def _inseparable(rows: Sequence[Row], pairs: Sequence[Pair]) -> list[list[Row]]:
+    """Each row for itself, but those of both sides of a pair together."""
+    pair_of = {conversation: index for index, pair in enumerate(pairs) for conversation in pair}
+    units: dict[tuple[str, int], list[Row]] = {}
+    for index, row in enumerate(rows):
+        pair = pair_of.get(row.conversation)
+        units.setdefault(("row", index) if pair is None else ("pair", pair), []).append(row)
+    return list(units.values())
+
+
+def _minibatch(rows: list[Row], budget: int, pairs: Sequence[Pair], multiple: int) -> Minibatch:
     ordered = sorted(_distinct(rows), key=lambda row: row.length)
     groups: list[list[Row]] = []
     for row in ordered:
-        if groups and (len(groups[-1]) + 1) * row.length <= budget:
+        if groups and (len(groups[-1]) + 1) * padded(row.length, multiple) <= budget:
             groups[-1].append(row)
         else:
             groups.append([row])
-    lengths = [len(record.tokens) for row in ordered for _, record in row.spans]
     microbatches, sequences = [], 0
     for group in groups:
-        microbatches.append(_microbatch(group, sequences))
+        microbatches.append(_microbatch(group, sequences, multiple))
         sequences += sum(len(row.spans) for row in group)
-    return Minibatch(microbatches, np.array(lengths, np.int64), sum(len(row.tokens) for row in rows))
+    records = [record for row in ordered for _, record in row.spans]
+    numbers: dict[Conversation, int] = {}
+    for record in records:
+        numbers.setdefault(record.conversation, len(numbers))
+    inside = [[numbers[one] for one in pair] for pair in pairs if pair.preferred in numbers]
+    return Minibatch(
+        microbatches,
+        lengths=np.array([len(record.tokens) for record in records], np.int64),
+        advantages=np.array([record.advantage for record in records], np.float32),
+        conversations=np.array([numbers[record.conversation] for record in records], np.int64),
+        pairs=np.array(inside, np.int64).reshape(-1, 2),
+        tokens=sum(len(row.tokens) for row in rows),
+    )
 
 
 def _distinct(rows: list[Row]) -> list[Row]:
@@ -150,8 +200,8 @@ def _distinct(rows: list[Row]) -> list[Row]:
     return list(found.values())
 
 
-def _microbatch(group: list[Row], first_segment: int) -> Microbatch:
-    width = max(row.length for row in group)
+def _microbatch(group: list[Row], first_segment: int, multiple: int) -> Microbatch:
+    width = padded(max(row.length for row in group), multiple)
     tokens = np.full((len(group), width), PADDING, np.int32)
     starts: list[int] = []
     records: list[TrainingRecord] = []

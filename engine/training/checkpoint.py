@@ -1,8 +1,10 @@
 """Checkpoints: folders that are either whole or not there.
 
     step-000040/   adapters.safetensors + adapter_config.json   the policy, as mlx-lm loads it (`adapter_path`)
-                   learner.safetensors                           parameters, AdamW's moments, counters
+                   average/                                      both of its running mean, if one is kept
+                   learner.safetensors                           parameters, the optimiser's moments, counters
                    state.json                                    everything else a run needs to go on
+                   rollouts.sqlite                               those that wait for the learner, where some do
                    manifest.json                                 why it was kept; size and SHA-256 of every file
 
 A checkpoint is written beside its place and renamed into it, after everything in it has reached the disk. Only
@@ -11,39 +13,45 @@ A checkpoint is written beside its place and renamed into it, after everything i
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
 import shutil
+import sqlite3
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from engine.types import EngineError
+from engine import batches
+from engine.training import manifest
+from engine.training.manifest import MANIFEST, CheckpointError
+from engine.types import GenerateResult
 
 if TYPE_CHECKING:
     import mlx.core as mx
 
+ROOT = "checkpoints"
+"""The folder of a run that they lie in."""
 ADAPTERS = "adapters.safetensors"
 ADAPTER_CONFIG = "adapter_config.json"
 LEARNER = "learner.safetensors"
 STATE = "state.json"
-MANIFEST = "manifest.json"
+ROLLOUTS = "rollouts.sqlite"
+AVERAGE = "average"
 FILES = (ADAPTERS, ADAPTER_CONFIG, LEARNER, STATE)
+"""What every checkpoint has, beside its manifest."""
 AUTO = "auto"
 """The reason of a checkpoint made by the clock: what `prune` may delete."""
+UNSOUND = "unsound"
+"""The mark of a checkpoint from which nothing finite can be learnt: `latest` passes over it."""
 
 _NAME = re.compile(r"step-(\d{6,})")
 _DRAFT = re.compile(r"step-\d{6,}\.tmp-[0-9a-f]+")
 _SET_ASIDE = re.compile(r"step-(\d{6,})\.old-[0-9a-f]+")
-
-
-class CheckpointError(EngineError):
-    """A checkpoint that can't be written or trusted: which file, what is wrong with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +73,11 @@ class Checkpoint:
         """What `Learner.load_state` takes. On the device thread."""
         return _arrays(self.path / LEARNER)
 
+    def rollouts(self) -> list[list[GenerateResult]]:
+        """Batches that were finished and not learnt from, the oldest first."""
+        file = self.path / ROLLOUTS
+        return batches.read(file) if file.exists() else []
+
 
 def folder(root: Path, step: int) -> Path:
     """Where the checkpoint of a step lies, or would."""
@@ -80,6 +93,8 @@ def save(
     learner: dict[str, mx.array],
     state: dict[str, Any],
     reason: str,
+    average: dict[str, mx.array] | None = None,
+    rollouts: Sequence[Sequence[GenerateResult]] = (),
 ) -> Path:
     """Write `root/step-NNNNNN` and return it. Runs on the device thread.
 
@@ -94,16 +109,21 @@ def save(
     import mlx.core as mx
 
     def write(folder: Path) -> None:
-        mx.save_safetensors(str(folder / ADAPTERS), adapters, metadata={"format": "mlx"})
+        for player, parameters in ((folder, adapters), (folder / AVERAGE, average)):
+            if parameters is not None:
+                player.mkdir(exist_ok=True)
+                mx.save_safetensors(str(player / ADAPTERS), parameters, metadata={"format": "mlx"})
+                (player / ADAPTER_CONFIG).write_text(manifest.dumps(adapter_config), encoding="utf-8")
         mx.save_safetensors(str(folder / LEARNER), learner, metadata={"format": "mlx"})
-        (folder / ADAPTER_CONFIG).write_text(_dumps(adapter_config), encoding="utf-8")
-        (folder / STATE).write_text(_dumps(state), encoding="utf-8")
+        (folder / STATE).write_text(manifest.dumps(state), encoding="utf-8")
+        if rollouts:
+            batches.write(folder / ROLLOUTS, rollouts)
 
     return commit(root, step, write, reason)
 
 
 def commit(root: Path, step: int, write: Callable[[Path], None], reason: str) -> Path:
-    """Have `write` fill an empty folder with `FILES`, make it durable, and rename it into place. See `save`."""
+    """Have `write` fill an empty folder with `FILES` and more, make it durable, and rename it. See `save`."""
     target = folder(root, step)
     mark = uuid.uuid4().hex[:8]
     draft = target.with_name(f"{target.name}.tmp-{mark}")
@@ -113,12 +133,12 @@ def commit(root: Path, step: int, write: Callable[[Path], None], reason: str) ->
             _tidy(root)
             draft.mkdir(parents=True)
             write(draft)
-            reasons = _joined(_reasons(target), reason)
-            manifest = _manifest_text(step, reasons, {name: _fingerprint(draft / name) for name in FILES})
-            (draft / MANIFEST).write_text(manifest, encoding="utf-8")
-            for name in (*FILES, MANIFEST):
-                _sync(draft / name)
-            _sync(draft)
+            reasons = _joined([kept for kept in _reasons(target) if kept != UNSOUND], reason)
+            files = sorted(path for path in draft.rglob("*") if path.is_file())
+            prints = {path.relative_to(draft).as_posix(): manifest.fingerprint(path) for path in files}
+            (draft / MANIFEST).write_text(manifest.text(step, reasons, prints), encoding="utf-8")
+            for path in (*draft.rglob("*"), draft):
+                _sync(path)
             if target.exists():
                 target.rename(replaced)
             draft.rename(target)
@@ -138,21 +158,19 @@ def load(path: Path) -> Checkpoint:
     Raises:
         CheckpointError: the folder or a file is missing, cut short, or not what was written. It names the file.
     """
-    manifest = _manifest(path)
+    kept = manifest.read(path)
+    named = _NAME.fullmatch(path.name)
+    if named and int(named[1]) != kept["step"]:
+        raise CheckpointError(f"{path / MANIFEST}: is of step {kept['step']}, not of the folder's {int(named[1])}")
     for name in FILES:
-        expected = manifest["files"].get(name)
-        if expected is None:
+        if name not in kept["files"]:
             raise CheckpointError(f"{path / MANIFEST}: does not list {name}")
-        _verify(path / name, expected)
-    found = _NAME.fullmatch(path.name)
-    if found and int(found[1]) != manifest["step"]:
-        raise CheckpointError(
-            f"{path / MANIFEST}: is of step {manifest['step']}, not of the folder's {int(found[1])}"
-        )
+    for name, expected in kept["files"].items():
+        manifest.verify(path / name, expected)
     return Checkpoint(
         path=path,
-        step=manifest["step"],
-        reasons=tuple(manifest["reasons"]),
+        step=kept["step"],
+        reasons=tuple(kept["reasons"]),
         adapter_config=json.loads((path / ADAPTER_CONFIG).read_text(encoding="utf-8")),
         state=json.loads((path / STATE).read_text(encoding="utf-8")),
     )
@@ -166,10 +184,17 @@ def latest(root: Path) -> tuple[Checkpoint | None, list[str]]:
     refused: list[str] = []
     for path in _newest_first(root):
         try:
-            return load(path), refused
+            return _sound(path), refused
         except CheckpointError as error:
             refused.append(str(error))
     return None, refused
+
+
+def _sound(path: Path) -> Checkpoint:
+    found = load(path)
+    if UNSOUND in found.reasons:
+        raise CheckpointError(f"{path}: nothing finite can be learnt from it")
+    return found
 
 
 def mark(path: Path, reason: str) -> None:
@@ -178,15 +203,15 @@ def mark(path: Path, reason: str) -> None:
     Raises:
         CheckpointError: its manifest can't be read or written.
     """
-    _write_reasons(path, _joined(_manifest(path)["reasons"], reason))
+    _write_reasons(path, _joined(manifest.read(path)["reasons"], reason))
 
 
 def _write_reasons(path: Path, reasons: list[str]) -> None:
-    manifest = _manifest(path)
+    found = manifest.read(path)
     with _failure_of(path / MANIFEST):
         draft = path / f"{MANIFEST}.tmp"
         try:
-            draft.write_text(_manifest_text(manifest["step"], reasons, manifest["files"]), encoding="utf-8")
+            draft.write_text(manifest.text(found["step"], reasons, found["files"]), encoding="utf-8")
             _sync(draft)
             draft.replace(path / MANIFEST)
             _sync(path)
@@ -202,14 +227,21 @@ def only(path: Path, reason: str) -> None:
             _write_reasons(other, [kept for kept in reasons if kept != reason] or [AUTO])
 
 
-def prune(root: Path, keep: int) -> list[Path]:
-    """Delete automatic checkpoints but the newest `keep`, and return those deleted.
+def condemn(path: Path) -> None:
+    """Mark every checkpoint after this one as unsound; one that can't be read is passed over anyway."""
+    for other in takewhile(lambda other: other != path, _newest_first(path.parent)):
+        if _reasons(other):
+            mark(other, UNSOUND)
+
+
+def prune(root: Path, keep: int, spared: Path | None = None) -> list[Path]:
+    """Delete automatic checkpoints but the newest `keep` and the one `spared`, and return those deleted.
 
     Never one with another reason, never the newest that can be trusted, never one whose manifest can't be read:
     that one is for a person to look at.
     """
     automatic = [path for path in _newest_first(root) if _reasons(path) == [AUTO]]
-    surplus = automatic[keep:]
+    surplus = [path for path in automatic[keep:] if path != spared]
     if surplus:
         good = next((path for path in _newest_first(root) if _is_good(path)), None)
         surplus = [path for path in surplus if path != good]
@@ -242,7 +274,7 @@ def _tidy(root: Path) -> None:
 
 def _is_good(path: Path) -> bool:
     try:
-        load(path)
+        _sound(path)
     except CheckpointError:
         return False
     return True
@@ -251,7 +283,7 @@ def _is_good(path: Path) -> bool:
 def _reasons(path: Path) -> list[str]:
     """Why a checkpoint is kept; nothing if it isn't there or can't tell."""
     try:
-        return _manifest(path)["reasons"]
+        return manifest.read(path)["reasons"]
     except CheckpointError:
         return []
 
@@ -260,57 +292,12 @@ def _joined(reasons: list[str], reason: str) -> list[str]:
     return list(dict.fromkeys([*reasons, reason]))
 
 
-def _manifest(path: Path) -> dict[str, Any]:
-    """The manifest, once its own digest fits."""
-    if not path.is_dir():
-        raise CheckpointError(f"{path}: there is no such checkpoint folder")
-    file = path / MANIFEST
-    try:
-        manifest = json.loads(file.read_bytes())
-    except FileNotFoundError:
-        raise CheckpointError(f"{file}: is missing, so the checkpoint was never finished") from None
-    except OSError as error:
-        raise CheckpointError(f"{file}: can't be read: {error.strerror}") from error
-    except ValueError as error:
-        raise CheckpointError(f"{file}: is not JSON: {error}") from error
-    if not isinstance(manifest, dict) or manifest.pop("digest", None) != _digest(manifest):
-        raise CheckpointError(f"{file}: is not what was written: its digest doesn't fit")
-    return manifest
-
-
-def _manifest_text(step: int, reasons: list[str], files: dict[str, dict[str, Any]]) -> str:
-    manifest = {"step": step, "reasons": reasons, "files": files}
-    return _dumps({**manifest, "digest": _digest(manifest)})
-
-
-def _digest(manifest: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
-
-
-def _fingerprint(file: Path) -> dict[str, Any]:
-    with file.open("rb") as stream:
-        return {"size": file.stat().st_size, "sha256": hashlib.file_digest(stream, "sha256").hexdigest()}
-
-
-def _verify(file: Path, expected: dict[str, Any]) -> None:
-    try:
-        found = _fingerprint(file)
-    except FileNotFoundError:
-        raise CheckpointError(f"{file}: is missing") from None
-    except OSError as error:
-        raise CheckpointError(f"{file}: can't be read: {error.strerror}") from error
-    if found["size"] != expected["size"]:
-        raise CheckpointError(f"{file}: has {found['size']} bytes, not {expected['size']}")
-    if found["sha256"] != expected["sha256"]:
-        raise CheckpointError(f"{file}: is not what was written: its SHA-256 doesn't fit")
-
-
 @contextmanager
 def _failure_of(path: Path) -> Iterator[None]:
     """Say what could not be written. MLX reports failed writes as RuntimeError."""
     try:
         yield
-    except (OSError, RuntimeError) as error:
+    except (OSError, RuntimeError, sqlite3.Error) as error:
         anchor = next(parent for parent in path.absolute().parents if parent.exists())
         free = shutil.disk_usage(anchor).free
         raise CheckpointError(
@@ -322,10 +309,6 @@ def _arrays(file: Path) -> dict[str, mx.array]:
     import mlx.core as mx
 
     return cast("dict[str, mx.array]", mx.load(str(file)))
-
-
-def _dumps(value: Any) -> str:
-    return json.dumps(value, indent=1, allow_nan=False)
 
 
 def _sync(path: Path) -> None:

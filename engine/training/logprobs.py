@@ -1,12 +1,18 @@
 """Log-probability, entropy and divergence at completion positions only.
 
-Shapes: B rows, L their length, D model width, V vocabulary, N active tokens. The full logits [B, L, V] are never
-made: 64 × 512 tokens of a 49k vocabulary peaked at 62 GB that way. Hidden states are gathered at the N positions
-first, and where N·V is still large the head runs over chunks of positions under `mx.checkpoint`.
+Shapes: B rows, L their length, D model width, V vocabulary, N active tokens, n of them in a chunk. The full
+logits [B, L, V] are never made: 64 × 512 tokens of a 49k vocabulary peaked at 62 GB that way. Hidden states are
+gathered at the N positions first, and the head runs over chunks of them.
+
+The head is frozen, so of each score's gradient only that by the hidden state [N, D] is wanted, and it can be had
+as soon as the logits are there: in the forward pass, chunk by chunk, each kept until the loss says what the score
+counts. Nothing of size V outlives its chunk, and a token is multiplied with the head twice, where recomputing the
+logits in the backward pass would take three times.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple, cast
 
 import mlx.core as mx
@@ -16,8 +22,8 @@ from engine.inference.models import LanguageModel
 from engine.training import losses
 from engine.training.batching import Allowed
 
-CHUNK_ELEMENTS = 1 << 25
-"""Most logits (positions × vocabulary) kept for the backward pass: 128 MiB in float32, a few times over."""
+CHUNK_ELEMENTS = 1 << 24
+"""Most logits (positions × vocabulary) made at once: 64 MiB in float32, up to ten times over."""
 RULED_OUT = -1e9
 """The logit of a token that isn't allowed: finite, so that no infinity meets a zero or another infinity."""
 
@@ -51,42 +57,92 @@ def score(
     temperatures: mx.array,
     reference: mx.array | None = None,
     allowed: Allowed | None = None,
-    chunk_elements: int = CHUNK_ELEMENTS,
+    chunk_elements: int | None = None,
+    *,
+    differentiable: Collection[str] = ("logprobs", "entropy", "forward_kl"),
 ) -> Scores:
     """Score tokens from the hidden states that predict them.
 
     `hidden` [N, D], `targets` [N] int, `temperatures` [N] > 0: those the tokens were sampled at. `reference` [N, D]
     are hidden states of the reference policy at the same positions; no gradient flows into them. `allowed` limits
-    the distributions of both. Differentiable by `hidden`; the head itself counts as frozen.
+    the distributions of both. The scores named in `differentiable` have a gradient by `hidden`, which costs a
+    product with the head each; it can't be differentiated again, and the head itself counts as frozen.
     """
-
-    def chunk(hidden: mx.array, start: int) -> tuple[mx.array, ...]:
-        part = slice(start, start + hidden.shape[0])
+    fields = ("logprobs", "entropy", *(("forward_kl",) if reference is not None else ()))
+    wanted = [field in differentiable for field in fields]
+    frozen = mx.stop_gradient(hidden)
+    reference = None if reference is None else mx.stop_gradient(reference)
+    size = max(1, (chunk_elements or CHUNK_ELEMENTS) // lm.vocab_size)
+    chunks: list[list[mx.array]] = []
+    for start in range(0, max(1, len(hidden)), size):
+        part = slice(start, min(start + size, len(hidden)))
+        of_part = frozen[part]
+        if chunks:  # one after the other: evaluated side by side they would all hold their logits
+            of_part = cast(mx.array, mx.depends(of_part, chunks[-1]))
         mask = None if allowed is None else _mask(allowed, part.start, part.stop, lm.vocab_size)
-        logits, probabilities, normaliser = _distribution(lm, hidden, temperatures[part], mask)
-        logprobs = _at(logits, targets[part]) - normaliser
-        found = logprobs, losses.entropy(logits, probabilities, normaliser)
-        if reference is None:
-            return found
-        base, base_probabilities, base_normaliser = map(
-            mx.stop_gradient, _distribution(lm, reference[part], temperatures[part], mask)
-        )
-        return (
-            *found,
-            _at(base, targets[part]) - base_normaliser,
-            losses.forward_kl(logits, normaliser, base, base_probabilities, base_normaliser),
-        )
+        base = None if reference is None else reference[part]
+        chunks.append(_chunk(lm, of_part, targets[part], temperatures[part], base, mask, wanted))
+    values = [parts[0] if len(parts) == 1 else mx.concatenate(list(parts)) for parts in zip(*chunks, strict=True)]
+    of_reference = values.pop() if reference is not None else None
+    found, gradients = values[: len(wanted)], iter(values[len(wanted) :])
+    for index, is_wanted in enumerate(wanted):
+        if is_wanted:
+            found[index] = cast(mx.array, _with_gradient(hidden, found[index], next(gradients)))
+    return Scores(found[0], found[1], of_reference, found[2] if reference is not None else None)
 
-    size = max(1, chunk_elements // lm.vocab_size)
-    if len(hidden) <= size:
-        return Scores(*chunk(hidden, 0))
 
-    def checkpointed(start: int) -> tuple[mx.array, ...]:
-        # One argument to differentiate by: integers among a checkpoint's arguments would be asked for gradients.
-        return mx.checkpoint(lambda part: chunk(part, start))(hidden[start : start + size])
+def _chunk(
+    lm: LanguageModel,
+    hidden: mx.array,
+    targets: mx.array,
+    temperatures: mx.array,
+    reference: mx.array | None,
+    mask: mx.array | None,
+    wanted: list[bool],
+) -> list[mx.array]:
+    """Scores [n] as in `wanted`, the gradients [n, D] by `hidden` of those wanted, and the reference's scores."""
+    logits, probabilities, normaliser = _distribution(lm, hidden, temperatures, mask)
+    logprobs = _at(logits, targets) - normaliser
+    entropy = losses.entropy(logits, probabilities, normaliser)
+    values = [logprobs, entropy]
+    # By the logits: 1(v = target) − p, here with the other sign, −p · (log p + H), and p − q.
+    gradients = []
+    if wanted[0]:
+        certain = _at(probabilities, targets) - 1.0
+        gradients.append(mx.put_along_axis(probabilities, targets[:, None], certain[:, None], axis=-1))
+    if wanted[1]:
+        gradients.append(probabilities * ((normaliser - entropy)[:, None] - logits))
+    of_reference = []
+    if reference is not None:
+        base, base_probabilities, base_normaliser = _distribution(lm, reference, temperatures, mask)
+        values.append(losses.forward_kl(logits, normaliser, base, base_probabilities, base_normaliser))
+        of_reference.append(_at(base, targets) - base_normaliser)
+        if wanted[2]:
+            gradients.append(probabilities - base_probabilities)
+    by_hidden = [_through_head(lm, hidden, gradient) / temperatures[:, None] for gradient in gradients]
+    if wanted[0]:
+        by_hidden[0] = -by_hidden[0]
+    # None is there before the gradients are: what waited would hold the logits.
+    found = [*values, *by_hidden, *of_reference]
+    return cast(list[mx.array], mx.depends(found, by_hidden)) if by_hidden else found
 
-    chunks = [checkpointed(start) for start in range(0, len(hidden), size)]
-    return Scores(*(mx.concatenate(list(parts)) for parts in zip(*chunks, strict=True)))
+
+def _through_head(lm: LanguageModel, hidden: mx.array, gradient: mx.array) -> mx.array:
+    """A gradient by the head's logits [n, V] → by the hidden states [n, D]."""
+    dtype = lm.head(hidden).dtype
+    return mx.vjp(lm.head, [hidden], [gradient.astype(dtype)])[1][0]
+
+
+@mx.custom_function
+def _with_gradient(hidden: mx.array, values: mx.array, gradient: mx.array) -> mx.array:
+    """`values` [n] whose gradient by `hidden` [n, D] is known."""
+    return values
+
+
+@_with_gradient.vjp
+def _with_gradient_vjp(primals, cotangent, output) -> tuple[mx.array, mx.array, mx.array]:
+    hidden, values, gradient = primals
+    return (cotangent[:, None] * gradient).astype(hidden.dtype), mx.zeros_like(values), mx.zeros_like(gradient)
 
 
 def _distribution(
@@ -99,7 +155,9 @@ def _distribution(
     """
     logits = lm.head(hidden).astype(mx.float32) / temperatures[:, None]
     possible = logits if mask is None else mx.where(mask, logits, RULED_OUT)
-    probabilities, normaliser = cast(tuple[mx.array, mx.array], _softmax_logsumexp(possible))
+    probabilities = fastmath.softmax(possible)
+    # The likeliest token's probability is 1/Σ exp(z − max z).
+    normaliser = mx.max(possible, axis=-1) - mx.log(mx.max(probabilities, axis=-1))
     return logits if mask is None else mx.where(mask, logits, 0.0), probabilities, normaliser
 
 
@@ -114,21 +172,3 @@ def _mask(allowed: Allowed, start: int, stop: int, vocab_size: int) -> mx.array:
 
 def _at(logits: mx.array, targets: mx.array) -> mx.array:
     return mx.take_along_axis(logits, targets[:, None], axis=-1)[:, 0]
-
-
-# Softmax and logsumexp from one pass of exponentials, with none in the backward pass.
-@mx.custom_function
-def _softmax_logsumexp(logits: mx.array) -> tuple[mx.array, mx.array]:
-    probabilities = fastmath.softmax(logits)
-    # The likeliest token's probability is 1/Σ exp(z − max z).
-    normaliser = mx.max(logits, axis=-1) - mx.log(mx.max(probabilities, axis=-1))
-    return probabilities, normaliser
-
-
-@_softmax_logsumexp.vjp
-def _softmax_logsumexp_vjp(logits, cotangents, outputs) -> mx.array:
-    probabilities, _ = outputs
-    by_probabilities, by_normaliser = cotangents
-    weighted = by_probabilities * probabilities
-    total = mx.sum(weighted, axis=-1, keepdims=True)
-    return weighted + probabilities * (by_normaliser[:, None] - total)

@@ -1,12 +1,15 @@
-"""Policy losses, divergences and normalisers: arrays in, arrays out.
+"""Policy losses, divergences and normalisers: arrays in, arrays out. DPO's is in `preferences`.
 
-Shapes: N active tokens (completion tokens, the stop token included; padding never gets here),
-V vocabulary, S sequences (completions) of one optimiser step. `segments` [N] names the sequence of each token.
+Shapes: N active tokens (completion tokens, the stop token included; padding never gets here), V vocabulary,
+S sequences (completions) of one optimiser update. `segments` [N] names the sequence of each token.
+
+Of a token, `logprobs` is what the policy says now, and `behaviour` what the distribution it was sampled from said;
+their difference is the logarithm of its ratio ρ.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import mlx.core as mx
 import numpy as np
@@ -26,26 +29,73 @@ def exponential(x: mx.array) -> mx.array:
     return mx.exp(capped) * (1.0 + (x - capped))
 
 
-def ppo_clip(
-    logprobs: mx.array, behaviour: mx.array, advantages: mx.array, clip_low: float, clip_high: float
-) -> tuple[mx.array, mx.array]:
-    """The clipped surrogate loss of each token, −min(ρA, clip(ρ, 1−ε_low, 1+ε_high)·A), and the ratio ρ.
+class PolicyLoss(NamedTuple):
+    """What a policy loss gives for each token, all [N]."""
 
-    `clip_high > clip_low` is DAPO's clip-higher. All arrays [N]; `behaviour` are the log-probabilities of the
-    distribution the tokens were sampled from.
+    loss: mx.array
+    ratio: mx.array
+    """How far the policies are apart, as the loss sees it: of the token, or of its whole sequence."""
+    clipped: mx.array
+    """Bool: where a bound on the ratio took effect."""
+
+
+def ppo(
+    logprobs: mx.array, behaviour: mx.array, advantages: mx.array, clip_low: float, clip_high: float
+) -> PolicyLoss:
+    """The clipped surrogate, −min(ρA, clip(ρ, 1−ε_low, 1+ε_high)·A). All arrays [N].
+
+    `clip_high > clip_low` is DAPO's clip-higher. A clipped token has no gradient.
 
     Source: PPO, arXiv 1707.06347, equation 7; DAPO, arXiv 2503.14476, section 3.1.
     """
+    return _clipped(exponential(logprobs - behaviour), advantages, clip_low, clip_high)
+
+
+def gspo(
+    logprobs: mx.array,
+    behaviour: mx.array,
+    advantages: mx.array,
+    segments: mx.array,
+    lengths: mx.array,
+    clip_low: float,
+    clip_high: float,
+) -> PolicyLoss:
+    """PPO's surrogate of one ratio a sequence, s = exp(mean_t log ρ_t), which the gradient flows through.
+
+    Per token [N], so that the normaliser `grpo` makes the paper's mean over sequences of it. `segments` [N] int and
+    `lengths` [S] float, the active tokens of each sequence; all tokens of a sequence have to be here.
+
+    Source: GSPO, arXiv 2507.18071, equations 5 and 7.
+    """
+    share = (logprobs - behaviour) / lengths[segments]
+    means = mx.zeros_like(lengths).at[segments].add(share)
+    return _clipped(exponential(means[segments]), advantages, clip_low, clip_high)
+
+
+def cispo(logprobs: mx.array, behaviour: mx.array, advantages: mx.array, cap: float) -> PolicyLoss:
+    """−sg(min(ρ, cap))·A·log π: a large ratio is bounded, and unlike in PPO its token still has a gradient.
+
+    Source: CISPO, MiniMax-M1, arXiv 2506.13585, equations 4 and 5, with no lower bound, as there.
+    """
     ratio = exponential(logprobs - behaviour)
-    clipped = mx.clip(ratio, 1.0 - clip_low, 1.0 + clip_high)
-    return -mx.minimum(ratio * advantages, clipped * advantages), ratio
+    weight = mx.stop_gradient(mx.minimum(ratio, cap))
+    return PolicyLoss(-weight * advantages * logprobs, ratio, ratio > cap)
 
 
-def clipped(ratio: np.ndarray, advantages: np.ndarray, clip_low: float, clip_high: float) -> np.ndarray:
-    """Which tokens `ppo_clip` silences: [N] bool, true where a ratio beyond the clip leaves no gradient."""
-    high = (advantages > 0.0) & (ratio > 1.0 + clip_high)
-    low = (advantages < 0.0) & (ratio < 1.0 - clip_low)
-    return high | low
+def policy_gradient(logprobs: mx.array, behaviour: mx.array, advantages: mx.array) -> PolicyLoss:
+    """−A·log π, whatever policy the tokens were sampled from.
+
+    Source: REINFORCE; R. J. Williams, "Simple statistical gradient-following algorithms" (1992).
+    """
+    ratio = exponential(logprobs - behaviour)
+    return PolicyLoss(-advantages * logprobs, ratio, mx.zeros(ratio.shape, mx.bool_))
+
+
+def _clipped(ratio: mx.array, advantages: mx.array, low: float, high: float) -> PolicyLoss:
+    loss = -mx.minimum(ratio * advantages, mx.clip(ratio, 1.0 - low, 1.0 + high) * advantages)
+    above = mx.logical_and(advantages > 0.0, ratio > 1.0 + high)
+    below = mx.logical_and(advantages < 0.0, ratio < 1.0 - low)
+    return PolicyLoss(loss, ratio, mx.logical_or(above, below))
 
 
 def k3(logprobs: mx.array, reference: mx.array) -> mx.array:
@@ -115,6 +165,15 @@ def weights(normaliser: Normaliser, lengths: np.ndarray) -> np.ndarray:
         case _:
             raise ValueError(f"normaliser {normaliser!r} does not exist; there are 'dapo', 'grpo' and 'dr_grpo'")
     return (1.0 / denominators).astype(np.float32)
+
+
+def chosen_weights(advantages: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """What a token of each sequence counts, so that Σ weight·(−log π) is the mean over the tokens chosen.
+
+    Chosen are the sequences whose advantage is above 0; the others weigh 0. Both arrays [S]; returns float32 [S].
+    """
+    chosen = np.asarray(advantages) > 0.0
+    return (chosen / max(1, int(np.sum(lengths, where=chosen)))).astype(np.float32)
 
 
 def normalise(losses: mx.array, segments: mx.array, sequence_weights: mx.array) -> mx.array:

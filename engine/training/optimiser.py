@@ -1,8 +1,10 @@
-"""AdamW over an adapter that is packed into families: a handful of arrays, whatever the model's depth."""
+"""What is learnt, and MLX's optimiser for it: AdamW or Adafactor."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 import mlx.core as mx
 import mlx.optimizers as optim
@@ -10,35 +12,48 @@ import mlx.optimizers as optim
 from engine.config import TrainConfig
 from engine.inference.families import Families, Packed
 from engine.inference.linears import Parameters
+from engine.training.schedules import rate
 
-WARMUP_START = 0.1
-"""Share of the learning rate the first step has."""
-MOMENTS = ("m", "v")
+MOMENTS = {"adamw": ("m", "v"), "adafactor": ("exp_avg_sq_row", "exp_avg_sq_col", "exp_avg_sq")}
+"""What each remembers of gradients, as MLX names it. Adafactor: of a matrix the first two, of a vector the last."""
 
 
 class Optimiser:
-    """The learner's float32 parameters and what is remembered of their gradients."""
+    """The learner's float32 parameters and what is remembered of their gradients.
+
+    AdamW (arXiv 1711.05101, with bias correction) computes number by number, so it is given the packed arrays: a
+    handful, whatever the model's depth. Adafactor (arXiv 1804.04235) looks at rows, columns and the size of a whole
+    parameter, so it is given each on its own. It has no first moment, and steps by the learning rate alone:
+    `relative_step` and `scale_parameter` are off, for the one would ignore the schedule, and the other learn what
+    begins at zero (LoRA's B) a thousand times slower.
+    """
 
     def __init__(self, families: Families, parameters: Parameters, train: TrainConfig) -> None:
         self._families = families
+        self.kind = train.optimiser
         self.packed: Packed = families.pack(parameters)
-        self._adamw = optim.AdamW(train.learning_rate)
-        self._adamw.init(self.packed)
-        mx.eval(self.packed, self._adamw.state)
+        self._optimiser = _made(train, train.learning_rate)
+        self._optimiser.init(self._tree(self.packed))
+        mx.eval(self.packed, self._optimiser.state)
 
     @property
     def learning_rate(self) -> float:
-        return float(self._adamw.learning_rate)
+        return float(self._optimiser.learning_rate)
 
-    def configure(self, train: TrainConfig, steps: int) -> None:
-        """Use these hyperparameters for the step after so many; moments stay."""
-        moments = self._adamw.state
-        self._adamw = optim.AdamW(
-            train.learning_rate, betas=list(train.betas), weight_decay=train.weight_decay, bias_correction=True
-        )
-        self._adamw.state = moments
-        rise = min(1.0, steps / train.warmup) if train.warmup else 1.0
-        self._adamw.learning_rate = train.learning_rate * (WARMUP_START + (1.0 - WARMUP_START) * rise)
+    def configure(self, train: TrainConfig, steps: int, total: int) -> None:
+        """Use these hyperparameters for the step after so many, of a run of `total`; moments stay.
+
+        Raises:
+            ValueError: if it is another optimiser.
+        """
+        if train.optimiser != self.kind:
+            raise ValueError(
+                f"train.optimiser is {train.optimiser!r}, but this run learns with {self.kind!r}, "
+                "whose moments the other can't use: start a new run with it"
+            )
+        state = self._optimiser.state
+        self._optimiser = _made(train, rate(steps, total, train))
+        self._optimiser.state = state | {"learning_rate": self._optimiser.learning_rate}
 
     def update(self, gradients: Packed, loss: float, grad_clip: float) -> float | None:
         """One update; the gradient's norm before clipping, or None where nothing finite could be applied."""
@@ -46,28 +61,64 @@ class Optimiser:
         norm = float(before)
         if not (math.isfinite(loss) and math.isfinite(norm)):
             return None
-        self.packed = self._adamw.apply_gradients(gradients, self.packed)
-        mx.eval(self.packed, self._adamw.state)
+        updated = self._optimiser.apply_gradients(self._tree(gradients), self._tree(self.packed))
+        self.packed = updated if self.kind == "adamw" else self._families.pack(updated)
+        mx.eval(self.packed, self._optimiser.state)
         return norm
 
     def state(self) -> dict[str, mx.array]:
         """Parameters and moments by name, ready for a safetensors file."""
         state = {f"parameters.{name}": array for name, array in self._families.unpack(self.packed).items()}
-        for moment in MOMENTS:
-            packed = {family: self._adamw.state[family][moment] for family in self.packed}
-            state |= {f"{moment}.{name}": array for name, array in self._families.unpack(packed).items()}
-        return state | {"updates": self._adamw.state["step"]}
+        own: dict[str, Any] = self._optimiser.state
+        for moment in MOMENTS[self.kind]:
+            if self.kind == "adamw":
+                moments = self._families.unpack({family: own[family][moment] for family in self.packed})
+            else:
+                names = self._families.names
+                moments = {name: own[name][moment] for name in names if moment in own[name]}
+            state |= {f"{moment}.{name}": array for name, array in moments.items()}
+        return state | {"updates": own["step"]}
 
-    def load_state(self, state: dict[str, mx.array]) -> None:
+    def load_state(self, state: Mapping[str, mx.array]) -> None:
         """Go on from a `state`, whose names and shapes must be this one's."""
+        by_kind = {kind: _named(state, kind) for kind in ("parameters", *MOMENTS[self.kind])}
+        self.packed = self._families.pack(by_kind.pop("parameters"))
+        if self.kind == "adamw":
+            by_kind = {moment: self._families.pack(arrays) for moment, arrays in by_kind.items()}
+        moments: dict[str, dict[str, mx.array]] = {}
+        for moment, arrays in by_kind.items():
+            for name, array in arrays.items():
+                moments.setdefault(name, {})[moment] = array
+        self._optimiser.state = {
+            "step": state["updates"],
+            "learning_rate": self._optimiser.learning_rate,
+            **moments,
+        }
+        mx.eval(self.packed, self._optimiser.state)
 
-        def packed(kind: str) -> Packed:
-            start = f"{kind}."
-            named = {name.removeprefix(start): array for name, array in state.items() if name.startswith(start)}
-            return self._families.pack(named)
+    def check_state(self, state: Mapping[str, mx.array]) -> None:
+        """Raises ValueError if a `state` is that of another optimiser, saying which."""
+        for kind, moments in MOMENTS.items():
+            if kind != self.kind and any(
+                name.startswith(tuple(f"{moment}." for moment in moments)) for name in state
+            ):
+                raise ValueError(f"the learner's state is that of {kind!r}; train.optimiser is {self.kind!r}")
 
-        self.packed = packed("parameters")
-        moments = {moment: packed(moment) for moment in MOMENTS}
-        by_family = {family: {moment: moments[moment][family] for moment in MOMENTS} for family in self.packed}
-        self._adamw.state = {"step": state["updates"], **by_family}
-        mx.eval(self.packed, self._adamw.state)
+    def _tree(self, packed: Packed) -> Packed | Parameters:
+        """As the optimiser takes it."""
+        return packed if self.kind == "adamw" else self._families.unpack(packed)
+
+
+def _made(train: TrainConfig, learning_rate: float) -> optim.Optimizer:
+    if train.optimiser == "adamw":
+        return optim.AdamW(
+            learning_rate, betas=list(train.betas), weight_decay=train.weight_decay, bias_correction=True
+        )
+    return optim.Adafactor(
+        learning_rate, weight_decay=train.weight_decay, scale_parameter=False, relative_step=False
+    )
+
+
+def _named(state: Mapping[str, mx.array], kind: str) -> Parameters:
+    start = f"{kind}."
+    return {name.removeprefix(start): array for name, array in state.items() if name.startswith(start)}

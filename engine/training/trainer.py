@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.config import Config, TrainConfig
 from engine.inference.device import Device
-from engine.types import POLICY, TrainingRecord
+from engine.types import AVERAGE, POLICY, GenerateResult, TrainingRecord
 
 if TYPE_CHECKING:
     from engine.inference.adapters import Adapters
@@ -61,32 +61,60 @@ class LocalTrainer:
         return cls(device, model, tokenizer, adapters, learner, client, drains=config.run.on_publish == "drain")
 
     async def train(self, records: list[TrainingRecord]) -> dict[str, float]:
-        """One optimiser step on the records, then the new weights go to the policy's slot."""
+        """One optimiser step on the records, then the new weights go to the policy's slot.
+
+        Raises `FloatingPointError` if they are refused there, not being finite; the slot then has those of before.
+        """
         metrics = await self.device.work(self.learner.step(records))
         if not metrics.get("skipped"):
-            await self.client.publish(POLICY, partial(self.learner.publish, POLICY), drain=self.drains)
+            try:
+                await self.client.publish(POLICY, partial(self.learner.publish, POLICY), drain=self.drains)
+            except ValueError as error:
+                raise FloatingPointError(str(error)) from error
         return metrics
 
-    def reconfigure(self, train: TrainConfig) -> None:
-        """Change hyperparameters from the next step on."""
-        self.learner.reconfigure(train)
+    async def publish_average(self) -> None:
+        """The mean of the weights so far goes to its player's slot."""
+        await self.client.publish(AVERAGE, self.learner.publish_average)
 
-    async def save(self, root: Path, step: int, state: dict[str, Any], reason: str) -> Path:
-        """Write a checkpoint of the adapter, the learner and `state`; returns its folder."""
-        return await self.device.call(self._save, root, step, state, reason)
+    def reconfigure(self, train: TrainConfig, total: int) -> None:
+        """Change hyperparameters, and how many steps the run has, from the next step on."""
+        self.learner.reconfigure(train, total)
 
-    def _save(self, root: Path, step: int, state: dict[str, Any], reason: str) -> Path:
+    async def save(
+        self, root: Path, step: int, state: dict[str, Any], rollouts: list[list[GenerateResult]], reason: str
+    ) -> Path:
+        """Write a checkpoint of adapter, learner, `state` and the rollouts that wait; returns its folder."""
+        return await self.device.call(self._save, root, step, state, rollouts, reason)
+
+    def _save(
+        self, root: Path, step: int, state: dict[str, Any], rollouts: list[list[GenerateResult]], reason: str
+    ) -> Path:
         from engine.training import checkpoint
 
+        average = self.learner.averaged
         return checkpoint.save(
             root,
             step,
-            adapters=self.learner.parameters,
+            adapters=self.adapters.saved(self.learner.parameters),
+            average=None if average is None else self.adapters.saved(average),
             adapter_config=self.adapters.config(),
             learner=self.learner.state(),
             state=state,
+            rollouts=rollouts,
             reason=reason,
         )
+
+    async def begin_from(self, folder: Path) -> None:
+        """Put an adapter, in mlx-lm's or peft's format, in the place of the fresh one: still version 0.
+
+        Raises `AdapterError`, a ValueError, if there is none or it doesn't fit.
+        """
+        await self.device.call(self._begin_from, folder)
+
+    def _begin_from(self, folder: Path) -> None:
+        self.learner.parameters = self.adapters.load(folder)
+        self.adapters.publish(POLICY, self.learner.parameters, self.learner.version)
 
     async def restore(self, checkpoint: Checkpoint) -> None:
         """Go on from a checkpoint: learner state and published weights, bit for bit."""
@@ -109,10 +137,11 @@ def _load(config: Config) -> tuple[LanguageModel, ChatTokenizer, Adapters, Learn
     from engine.inference import models
     from engine.inference.adapters import Adapters
     from engine.inference.batcher import Batcher
+    from engine.inference.estimate import of_run
     from engine.training.learner import Learner
 
-    model, tokenizer = models.load(config.model.source, config.model.context)
+    model, tokenizer = models.load(config.model.source, config.model.context, of_run(config))
     adapters = Adapters(model, config.lora, memory=config.model.adapters_mb << 20)
-    learner = Learner(model, adapters, config.train, config.run.seed)
+    learner = Learner(model, adapters, config.train, config.run.seed, config.run.steps)
     adapters.publish(POLICY, learner.parameters, learner.version)
     return model, tokenizer, adapters, learner, Batcher.configured(model, adapters, tokenizer, config.model)

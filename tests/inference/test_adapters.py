@@ -203,8 +203,8 @@ def test_an_adapter_in_mlx_lms_format_comes_in_as_a_player(lm, adapters, folder,
         ({"fine_tune_type": "dora"}, "adapter_config.json: fine_tune_type is 'dora'; here it is 'lora'"),
         ({"lora_parameters": {"rank": 8, "scale": 3.0}}, "rank is 8; here it is 4"),
         ({"lora_parameters": {"rank": 4, "scale": 20.0}}, "scale is 20.0; here it is 3.0"),
-        ({"lora_parameters": 5}, "no adapter in mlx-lm's format"),
-        ([], "no adapter in mlx-lm's format"),
+        ({"lora_parameters": 5}, "adapter_config.json: isn't a configuration of an adapter"),
+        ([], "adapter_config.json: isn't a configuration of an adapter"),
     ],
 )
 def test_an_adapter_made_otherwise_is_refused_by_what_differs(adapters, tmp_path, config, message):
@@ -220,10 +220,10 @@ def test_an_adapter_of_other_layers_or_no_adapter_at_all_is_refused(adapters, tm
     del parameters[UP]
     with pytest.raises(ValueError, match=f"{tmp_path / 'a'}: .*1 missing .*{UP}"):
         adapters.load(save_adapter(tmp_path / "a", adapters, parameters))
-    with pytest.raises(ValueError, match=f"{tmp_path / 'b'}: no adapter in mlx-lm's format"):
+    with pytest.raises(ValueError, match=f"{tmp_path / 'b'}: no adapter there"):
         adapters.load(tmp_path / "b")
     (tmp_path / "a" / "adapters.safetensors").write_bytes(b"short")
-    with pytest.raises(ValueError, match=f"{tmp_path / 'a'}: no adapter in mlx-lm's format"):
+    with pytest.raises(ValueError, match=f"{tmp_path / 'a'}: the adapter there can't be read"):
         adapters.load(tmp_path / "a")
 
 

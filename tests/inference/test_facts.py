@@ -15,7 +15,7 @@ from mlx_lm.utils import load_model, save_model
 from engine.config import LoRAConfig
 from engine.inference import facts, gguf, gguf_model, models
 from engine.inference.adapters import Adapters
-from engine.inference.facts import OPTIMISER_BYTES, Machine
+from tests.inference.test_experts import KINDS as EXPERTS
 from tests.tiny import tiny_model
 from tests.tiny_gguf import tiny_gguf
 
@@ -89,11 +89,27 @@ def test_keys_and_values_take_what_a_cache_of_so_many_tokens_takes(tmp_path):
     assert facts.read(folder).kv(256, on_cpu=False) == taken / 2
 
 
-def test_an_adapter_is_counted_as_it_is_made(tmp_path):
-    folder = tiny_model(tmp_path)
-    adapter = Adapters(models.load(str(folder), 64)[0], LoRAConfig(rank=4)).initial(0)
-    size = sum(array.size for array in adapter.values())
-    assert facts.read(folder).training(0, on_cpu=True, rank=4) == size * OPTIMISER_BYTES
+@pytest.mark.parametrize(
+    "lora",
+    [
+        LoRAConfig(rank=4),
+        LoRAConfig(rank=4, kind="dora"),
+        LoRAConfig(kind="full"),
+        LoRAConfig(rank=4, layers=["q_proj", "mlp.up_proj"]),
+        LoRAConfig(rank=4, last_layers=1),
+    ],
+)
+def test_an_adapter_is_counted_as_it_is_made(lora, tmp_path):
+    folder = tiny_model(tmp_path, **SIZES)
+    adapter = Adapters(models.load(str(folder), 64)[0], lora).initial(0)
+    assert facts.read(folder).learnt(lora) == sum(array.size for array in adapter.values())
+
+
+def test_the_adapters_of_experts_are_counted_too(tmp_path):
+    folder = tiny_model(tmp_path, model_type="mixtral", **EXPERTS["mixtral"])
+    lora = LoRAConfig(rank=4)
+    adapter = Adapters(models.load(str(folder), 64)[0], lora).initial(0)
+    assert facts.read(folder).learnt(lora) == sum(array.size for array in adapter.values())
 
 
 def test_what_a_chat_needs_is_told(tmp_path):
@@ -120,8 +136,3 @@ def test_a_damaged_weight_file_is_named(tmp_path, damage):
     (folder / "model.safetensors").write_bytes(damage)
     with pytest.raises(ValueError, match=r"model.safetensors isn't a safetensors file"):
         facts.read(folder)
-
-
-@pytest.mark.parametrize(("needed", "word"), [(6.9, "fits"), (9.4, "tight"), (9.6, "too big")])
-def test_the_verdict_leaves_some_memory_to_others(needed, word):
-    assert facts.fit(needed, Machine(10.0, on_cpu=True)) == word

@@ -40,9 +40,9 @@ def lm(request, tmp_path):
 class Both:
     """The same rows in `Places` and as single rows through mlx-lm's modules."""
 
-    def __init__(self, lm, *layers):
+    def __init__(self, lm, *layers, last_layers=0):
         self.lm = lm
-        self.adapters = Adapters(lm, LORA.model_copy(update={"layers": list(layers)}))
+        self.adapters = Adapters(lm, LORA.model_copy(update={"layers": list(layers), "last_layers": last_layers}))
         for seed, player in enumerate(("red", "blue"), start=1):
             self.adapters.publish(player, moved(self.adapters, seed), version=1)
         stack = Stack(lm.model, LORA.rank, lm.context, kernels=KERNELS)

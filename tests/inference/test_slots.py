@@ -22,7 +22,6 @@ SHAPES = {
 }
 BYTES = 4 * sum(int(np.prod(shape)) for shape in SHAPES.values())
 FAMILIES = Families(SHAPES)
-SCALE = 3.0
 
 Arrays = dict[str, np.ndarray]
 
@@ -39,13 +38,9 @@ def adapter(seed: int) -> Arrays:
     return {name: rng.normal(size=shape).astype(np.float32) for name, shape in SHAPES.items()}
 
 
-def scaled(arrays: Arrays) -> Arrays:
-    return {name: array * np.float32(SCALE) if name.endswith("b") else array for name, array in arrays.items()}
-
-
 def put(slots: Slots, player: str, arrays: Arrays) -> None:
     packed = FAMILIES.pack({name: mx.array(array) for name, array in arrays.items()})
-    slots.put(player, slots.prepared(packed, SCALE))
+    slots.put(player, slots.prepared(packed))
 
 
 def files(folder: Path) -> int:
@@ -80,7 +75,7 @@ def test_every_adapter_is_what_was_put_last_whatever_happened_since(folder, seed
         match rng.integers(4):
             case 0 | 1:
                 player = str(rng.choice(everyone))
-                expected[player] = scaled(adapter(1000 * seed + step))
+                expected[player] = adapter(1000 * seed + step)
                 put(slots, player, adapter(1000 * seed + step))
             case 2 if known:
                 player = str(rng.choice(known))
@@ -142,7 +137,7 @@ def test_one_in_use_who_is_dropped_and_put_again_is_in_use():
     put(slots, "d", adapter(3))
     put(slots, "b", adapter(4))
     assert [in_memory(slots, player) for player in "abcd"] == [True, True, True, False]
-    assert_same(slots.of_slot(slots.slot("b")), scaled(adapter(4)))
+    assert_same(slots.of_slot(slots.slot("b")), adapter(4))
 
 
 def test_more_players_in_use_than_fit_are_in_memory_until_fewer_are():
@@ -153,10 +148,10 @@ def test_more_players_in_use_than_fit_are_in_memory_until_fewer_are():
     slots.use("abcdef")
     assert len(slots) == 7
     for seed, player in enumerate("abcdef"):
-        assert_same(slots.of_slot(slots.slot(player)), scaled(adapter(seed)))
+        assert_same(slots.of_slot(slots.slot(player)), adapter(seed))
     slots.use("e")
     assert len(slots) == 3
-    assert_same(slots.of_slot(slots.slot("e")), scaled(adapter(4)))
+    assert_same(slots.of_slot(slots.slot("e")), adapter(4))
 
 
 def test_slots_double_up_to_the_bound_and_keep_their_numbers():
@@ -183,7 +178,7 @@ def test_one_who_leaves_unchanged_again_is_not_written_again(folder):
     put(slots, "a", adapter(2))  # makes a's file old
     assert not written.exists()
     slots.use("b")
-    assert_same(slots.of_player("a"), scaled(adapter(2)))
+    assert_same(slots.of_player("a"), adapter(2))
 
 
 def test_putting_one_adapter_copies_one_and_not_all():
@@ -193,11 +188,11 @@ def test_putting_one_adapter_copies_one_and_not_all():
     slots = Slots(families, mx.float32, memory=None)
     new = families.pack({name: mx.ones(shape) for name, shape in wide.items()})
     for player in range(16):
-        slots.put(str(player), slots.prepared(new, 1.0))
+        slots.put(str(player), slots.prepared(new))
     slots.stacked(), slots.of_slot(3)
     before = mx.get_active_memory()
     mx.reset_peak_memory()
-    slots.put("3", slots.prepared(new, 1.0))
+    slots.put("3", slots.prepared(new))
     assert mx.get_peak_memory() - before <= 3 * one
 
 
@@ -228,6 +223,6 @@ def test_a_full_disk_is_an_error_that_names_the_player_and_loses_nothing(folder,
             put(slots, "b", adapter(1))
     assert "b" not in slots
     assert files(folder) == 0
-    assert_same(slots.of_slot(slots.slot("a")), scaled(adapter(0)))
+    assert_same(slots.of_slot(slots.slot("a")), adapter(0))
     put(slots, "b", adapter(1))
-    assert_same(slots.of_player("a"), scaled(adapter(0)))
+    assert_same(slots.of_player("a"), adapter(0))

@@ -84,6 +84,23 @@ def test_uniform_random_kuhn_poker_is_eleven_twelfths_from_equilibrium():
     assert nash_conv(ours, lambda state: dict.fromkeys(ours.legal(state), 0.5)) == pytest.approx(11 / 12)
 
 
+@pytest.mark.parametrize("bluff", [0.0, 0.2, 1 / 3])
+def test_the_habits_of_kuhns_equilibria_are_bluffs_up_to_a_third_and_calls_a_third_of_the_time(bluff: float):
+    """The family of equilibria Kuhn gave (1950), by the share of jacks that are bet first."""
+    active = {
+        **{"J --": bluff, "Q --": 0.0, "K --": 3 * bluff, "J cb": 0.0, "Q cb": bluff + 1 / 3, "K cb": 1.0},
+        **{"J c-": 1 / 3, "Q c-": 0.0, "K c-": 1.0, "J b-": 0.0, "Q b-": 1 / 3, "K b-": 1.0},
+    }
+    ours = KuhnPoker()
+
+    def policy(state):
+        chips_in = active[ours.observe(state, ours.seat(state))]
+        return dict(zip(ours.legal(state), (1 - chips_in, chips_in), strict=True))
+
+    assert nash_conv(ours, policy) == pytest.approx(0.0, abs=1e-12)
+    assert ours.habits(policy) == {"jack_bets": bluff, "queen_calls": 1 / 3}
+
+
 def test_a_kuhn_player_is_shown_its_own_card_only():
     ours = KuhnPoker()
     for deal in ours.deals():

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from engine.training import batching
+from engine.training.preferences import Pair
 from engine.types import TrainingRecord
 
 
@@ -161,6 +162,75 @@ def test_there_are_no_more_minibatches_than_rows_and_none_without():
     assert flat([], 100) == []
 
 
+def paired(count: int) -> tuple[list[TrainingRecord], list[Pair]]:
+    """Conversations of one to three turns; of every five, four are in pairs."""
+    records, pairs = [], []
+    for index in range(count):
+        history = [index % 7 + 1] * (index % 11 + 2)
+        for turn in range(index % 3 + 1):
+            records.append(record(turn, history, [50 + index, 2], rollout=f"r{index}"))
+            # A template that rewrites what was said in every other conversation: a row a turn.
+            history = [*history, 50 + index, 2, 9] if index % 2 else [*history, 9]
+    for first in range(0, count - 4, 5):
+        pairs += [
+            Pair((f"r{one}", "First"), (f"r{other}", "First"))
+            for one, other in ((first, first + 3), (first + 2, first + 1))
+        ]
+    return records, pairs
+
+
+@pytest.mark.parametrize("budget", [1, 64, 100_000])
+@pytest.mark.parametrize("count", [1, 3, 50])
+def test_both_sides_of_a_pair_are_in_one_minibatch_with_all_their_turns(budget: int, count: int):
+    records, pairs = paired(30)
+    made = batching.minibatches(batching.rows(records), count, budget, np.random.default_rng(3), pairs)
+    seen_pairs: list[frozenset[int]] = []
+    for minibatch in made:
+        tokens = np.concatenate([m.targets for m in minibatch.microbatches])
+        segments = np.concatenate([m.segments for m in minibatch.microbatches])
+        # A completion's first token is 50 and the number of its conversation.
+        spoken = [int(tokens[segments == segment][0]) - 50 for segment in range(len(minibatch.lengths))]
+        by_conversation: dict[int, set[int]] = {}
+        for own, name in zip(minibatch.conversations.tolist(), spoken, strict=True):
+            by_conversation.setdefault(own, set()).add(name)
+        assert all(len(found) == 1 for found in by_conversation.values())
+        name_of = {own: found.pop() for own, found in by_conversation.items()}
+        for pair in minibatch.pairs:
+            one, other = (name_of[own] for own in pair.tolist())
+            assert Pair((f"r{one}", "First"), (f"r{other}", "First")) in pairs
+            assert spoken.count(one) == one % 3 + 1
+            assert spoken.count(other) == other % 3 + 1
+            seen_pairs.append(frozenset((one, other)))
+        np.testing.assert_array_equal(
+            np.repeat(minibatch.advantages, minibatch.lengths)[np.argsort(np.argsort(segments, kind="stable"))],
+            np.concatenate([m.advantages for m in minibatch.microbatches]),
+        )
+    assert len(made) == min(count, 30) or count == 50
+    assert len(seen_pairs) == len(set(seen_pairs)) == len(pairs)
+
+
+def test_without_pairs_minibatches_are_what_they_were():
+    records, _ = paired(20)
+    rows = batching.rows(records)
+    order = np.random.default_rng(5).permutation(len(rows))
+    [first, second, third] = batching.minibatches(rows, 3, 64, np.random.default_rng(5))
+    expected = [sorted(part.tolist()) for part in np.array_split(order, 3)]
+    for minibatch, part in zip((first, second, third), expected, strict=True):
+        assert minibatch.pairs.shape == (0, 2)
+        assert minibatch.tokens == sum(len(rows[index].tokens) for index in part)
+
+
+def test_equal_rows_that_are_merged_stay_conversations_of_their_own():
+    records = [record(0, [1, 2], [3, 4], rollout=name) for name in "abc"]
+    pair = Pair(("c", "First"), ("a", "First"))
+    [minibatch] = batching.minibatches(batching.rows(records), 1, 100, np.random.default_rng(0), [pair])
+    [microbatch] = minibatch.microbatches
+    assert microbatch.tokens.shape == (1, 3)
+    assert sorted(minibatch.conversations.tolist()) == [0, 1, 2]
+    assert minibatch.pairs.shape == (1, 2)
+    assert len(set(minibatch.pairs[0].tolist())) == 2
+
+
 def chosen_among(microbatch: batching.Microbatch) -> list[tuple[int, list[int]]]:
     """(token, what was allowed) of each active token, read off in two parts as chunks do."""
     assert microbatch.allowed is not None
@@ -222,3 +292,25 @@ def test_a_malformed_record_is_refused_by_name(prompt, tokens, logprobs, complai
     broken.logprobs = logprobs
     with pytest.raises(ValueError, match=complaint):
         batching.rows([broken])
+
+
+@pytest.mark.parametrize(("length", "width"), [(1, 1), (64, 64), (65, 128), (128, 128), (129, 256), (512, 512)])
+def test_rows_are_padded_to_a_multiple_unless_they_are_far_below_it(length: int, width: int):
+    assert batching.padded(length, 128) == width
+    assert batching.padded(length, 1) == length
+
+
+def test_padding_to_a_multiple_keeps_every_token_and_the_budget():
+    records = [record(turn, [1] * (60 + 9 * turn), [turn, 7], rollout=f"r{turn}") for turn in range(12)]
+    plain, wide = (
+        batching.minibatches(batching.rows(records), 1, 512, np.random.default_rng(0), (), multiple)[0]
+        for multiple in (1, 128)
+    )
+    kept, there = (
+        sorted(token for microbatch in minibatch.microbatches for token in seen(microbatch))
+        for minibatch in (wide, plain)
+    )
+    assert kept == there
+    for microbatch in wide.microbatches:
+        assert microbatch.tokens.shape[1] in (61, 128, 256)
+        assert microbatch.size <= 512

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -15,12 +16,13 @@ from mlx.utils import tree_flatten
 from scipy.special import log_softmax
 
 from engine.config import LoRAConfig, TrainConfig
+from engine.credit import GRPOCredit, training_records
 from engine.inference import models
 from engine.inference.adapters import Adapters, Parameters
 from engine.inference.batcher import Batcher, Request
 from engine.inference.constraints import Choices
 from engine.training.learner import Learner
-from engine.types import POLICY, Sampling, TrainingRecord
+from engine.types import POLICY, Completion, GenerateResult, Rollout, Sampling, TrainingRecord, Turn
 from tests.tiny import END
 from tests.training.conftest import LORA, Tiny, drain, finish
 from tests.training.test_losses import NORMALISERS, normalised_oracle
@@ -115,24 +117,6 @@ def test_the_loss_is_its_definition(tiny: Tiny, kind: str, kl_kind: str):
 def ppo_oracle_at(now: np.ndarray, behaviour: np.ndarray, advantage: float) -> np.ndarray:
     ratio = np.exp(now - behaviour)
     return -np.minimum(ratio * advantage, np.clip(ratio, 0.8, 1.2) * advantage)
-
-
-@pytest.mark.parametrize("kind", NORMALISERS)
-def test_splitting_a_step_into_microbatches_changes_nothing(tiny: Tiny, kind: str):
-    records = tiny.records(28)
-
-    def update(budget: int) -> tuple[int, np.ndarray]:
-        learner = tiny.learner(normaliser=kind, kl=0.1, entropy=0.01, microbatch_tokens=budget)
-        learner.parameters = tiny.moved()
-        _, microbatches = drain(learner.step(records))
-        return microbatches, vector(learner.parameters) - vector(tiny.moved())
-
-    one, whole = update(100_000)
-    assert one == 1
-    for budget, expected in ((440, 2), (74, 7)):
-        count, split = update(budget)
-        assert count == expected
-        assert np.linalg.norm(split - whole) < 1e-6 * np.linalg.norm(whole)
 
 
 def test_fresh_tokens_have_ratio_1_at_the_temperature_they_were_sampled_at(tiny: Tiny):
@@ -264,7 +248,30 @@ def _empty(tiny: Tiny) -> list[TrainingRecord]:
     return [TrainingRecord("0", 0, "First", "game", [1, 2, 3], [], [], [], 1.0)]
 
 
-@pytest.mark.parametrize("records", [_nothing, _greedy, _empty, _equal_rewards])
+def _group_of(*rewards: float) -> Callable[[Tiny], list[TrainingRecord]]:
+    """Records of a GRPO group with these rewards."""
+
+    def records(tiny: Tiny) -> list[TrainingRecord]:
+        results = []
+        for index, (record, reward) in enumerate(zip(tiny.records(len(rewards)), rewards, strict=True)):
+            said = Completion("", record.prompt_tokens, record.tokens, record.logprobs, record.versions)
+            rollout = Rollout(str(index), "game", turns=[Turn("First", 0, [], said)], rewards={"First": reward})
+            results.append(GenerateResult(rollout))
+        GRPOCredit().assign(results)
+        return training_records(results)
+
+    return records
+
+
+def test_a_record_carries_the_reward_of_its_role(tiny: Tiny):
+    assert [record.reward for record in _group_of(0.25, 1.0, -1.0)(tiny)] == [0.25, 1.0, -1.0]
+
+
+@pytest.mark.parametrize(
+    "records",
+    [_nothing, _greedy, _empty, _equal_rewards, _group_of(1.0), _group_of(0.5, 0.5, 0.5)],
+    ids=["nothing", "greedy", "empty", "no advantage", "group of one", "group without spread"],
+)
 @pytest.mark.parametrize("minibatches", [1, 3])
 def test_nothing_to_learn_changes_nothing(
     tiny: Tiny, records: Callable[[Tiny], list[TrainingRecord]], minibatches: int
@@ -309,15 +316,44 @@ def test_an_extreme_ratio_is_learnt_from_and_stays_finite(tiny: Tiny):
     assert np.isfinite(vector(learner.parameters)).all()
 
 
+def reachable(start: object) -> list[object]:
+    """Everything the garbage collector can reach from it, modules and types apart."""
+    found: dict[int, object] = {}
+    waiting = [start]
+    while waiting:
+        one = waiting.pop()
+        if id(one) not in found and not isinstance(one, (type, type(math), type(reachable))):
+            found[id(one)] = one
+            waiting += gc.get_referents(one)
+    return list(found.values())
+
+
 def test_metrics_are_plain_floats_and_hold_no_graph(tiny: Tiny):
-    learner = tiny.learner(kl=0.1, entropy=0.1, minibatches=2)
+    learner = tiny.learner(kl=0.1, entropy=0.1, sft=0.1, dpo=0.1, minibatches=2)
+    records = [*tiny.records(3), *tiny.records(3)]
+    for index, record in enumerate(records):
+        record.rollout_id, record.reward = str(index), float(index)
     kept, memory = [], []
-    for _ in range(8):
-        metrics = finish(learner, tiny.records(20))
+    for _ in range(50):
+        metrics = finish(learner, records)
         assert {type(value) for value in metrics.values()} == {float}
+        assert not any(isinstance(one, mx.array) for one in reachable(metrics))
         kept.append(metrics)
         memory.append(mx.get_active_memory())
     assert memory[-1] <= memory[2] + 4096
+
+
+def test_every_step_that_learns_has_these_metrics(tiny: Tiny):
+    learner = tiny.learner(sft=0.1, dpo=0.1)
+    records = [*tiny.records(4), *tiny.records(4)]
+    for index, record in enumerate(records):
+        record.rollout_id, record.reward = str(index), float(index)
+    assert finish(learner, records).keys() == {
+        *("loss", "policy_loss", "sft_loss", "dpo_loss", "dpo_accuracy", "pairs"),
+        *("entropy", "ratio_mean", "ratio_max", "clip_fraction", "mismatch_mean", "mismatch_max", "grad_norm"),
+        *("tokens", "active_tokens", "computed_tokens", "turns", "unlearnable", "age_mean", "age_max"),
+        *("learning_rate", "lora_b_norm", "updates", "nonfinite", "skipped"),
+    }
 
 
 def test_a_resumed_learner_goes_on_bit_for_bit(tiny: Tiny, tmp_path: Path):
@@ -414,6 +450,7 @@ def test_mismatch_is_measured_on_tokens_of_the_learners_version_before_the_first
     metrics = finish(learner, old + fresh)
     assert metrics["mismatch_max"] < 1e-4
     assert metrics["age_mean"] == 1.0
+    assert metrics["age_max"] == 2.0
     assert "mismatch_mean" not in finish(tiny.learner(), [*old])
 
 

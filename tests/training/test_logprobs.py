@@ -225,3 +225,38 @@ def test_without_a_reference_there_is_no_divergence(tiny: Tiny):
     found = score(tiny.lm, hidden, mx.array([1, 2, 3]), mx.ones(3))
     assert found.reference is None
     assert found.forward_kl is None
+
+
+@pytest.mark.parametrize("positions", [16, 10_000])
+def test_log_probabilities_and_their_gradient_have_float32s_accuracy(tiny: Tiny, positions: int):
+    rng = np.random.default_rng(3)
+    count, head = 50, np.array(tiny.lm.model.model.embed_tokens.weight).astype(np.float64)
+    hidden = rng.normal(size=(count, 32)).astype(np.float32)
+    targets, temperatures = rng.integers(0, len(head), count), rng.uniform(0.5, 2.0, count).astype(np.float32)
+
+    def logprobs(hidden: mx.array) -> mx.array:
+        limit = positions * tiny.lm.vocab_size
+        return score(tiny.lm, hidden, mx.array(targets), mx.array(temperatures), None, None, limit).logprobs
+
+    logs = log_softmax(hidden.astype(np.float64) @ head.T / temperatures[:, None], axis=-1)
+    expected = (np.eye(len(head))[targets] - np.exp(logs)) @ head / temperatures[:, None]
+    found = np.array(mx.grad(lambda hidden: mx.sum(logprobs(hidden)))(mx.array(hidden)))
+    assert np.abs(np.array(logprobs(mx.array(hidden))) - logs[np.arange(count), targets]).max() < 1e-5
+    assert np.linalg.norm(found - expected) < 1e-5 * np.linalg.norm(expected)
+
+
+def test_what_is_not_asked_for_has_no_gradient_and_the_same_value(tiny: Tiny):
+    hidden = mx.random.normal((9, 32), key=mx.random.key(0))
+    targets, ones = mx.arange(9), mx.ones(9)
+    whole = score(tiny.lm, hidden, targets, ones, hidden + 1.0)
+    for names in ((), ("logprobs",), ("entropy", "forward_kl")):
+        part = score(tiny.lm, hidden, targets, ones, hidden + 1.0, differentiable=names)
+        for name in Scores._fields:
+            np.testing.assert_array_equal(np.array(getattr(part, name)), np.array(getattr(whole, name)))
+
+            def total(hidden: mx.array, name: str = name, names: tuple[str, ...] = names) -> mx.array:
+                return mx.sum(
+                    getattr(score(tiny.lm, hidden, targets, ones, hidden + 1.0, differentiable=names), name)
+                )
+
+            assert bool(np.abs(np.array(mx.grad(total)(hidden))).max() > 1e-4) == (name in names)

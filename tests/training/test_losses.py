@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import mlx.core as mx
 import numpy as np
@@ -11,8 +12,10 @@ from scipy.special import log_softmax
 
 from engine.training import losses
 
-LOW, HIGH = 0.2, 0.28
+LOW, HIGH, CAP = 0.2, 0.28, 1.5
+KINDS = ("ppo", "gspo", "cispo", "pg")
 NORMALISERS: tuple[losses.Normaliser, ...] = ("dapo", "grpo", "dr_grpo")
+LENGTHS = np.array([1, 9, 4, 14, 7, 5])
 
 
 @pytest.fixture(autouse=True)
@@ -37,70 +40,260 @@ def differences(function: Callable[[np.ndarray], float], at: np.ndarray, step: f
     return found
 
 
-def tokens(seed: int = 0, count: int = 40) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Log-probabilities now and when sampled, and advantages: inside and outside of the clip, of either sign."""
+class Tokens(NamedTuple):
+    """Log-probabilities now and when sampled, advantages and the sequence of each token, [N]."""
+
+    now: np.ndarray
+    behaviour: np.ndarray
+    advantages: np.ndarray
+    segments: np.ndarray
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return np.bincount(self.segments)
+
+
+def tokens(seed: int = 0, lengths: np.ndarray = LENGTHS) -> Tokens:
+    """Inside and outside of the clip, with advantages of either sign, each that of a whole sequence."""
     rng = np.random.default_rng(seed)
+    count = int(lengths.sum())
     behaviour = -rng.exponential(1.0, count)
-    return behaviour + rng.normal(0.0, 0.4, count), behaviour, rng.normal(0.0, 1.0, count)
+    drift = np.repeat(rng.normal(0.0, 0.3, len(lengths)), lengths)
+    advantages = np.repeat(rng.normal(0.0, 1.0, len(lengths)), lengths)
+    now = behaviour + drift + rng.normal(0.0, 0.4, count)
+    return Tokens(now, behaviour, advantages, np.repeat(np.arange(len(lengths)), lengths))
 
 
-def ppo_oracle(now: np.ndarray, behaviour: np.ndarray, advantages: np.ndarray) -> np.ndarray:
+def loss_of(kind: str, now: mx.array, of: Tokens, dtype: mx.Dtype = mx.float64) -> losses.PolicyLoss:
+    behaviour, advantages = (mx.array(array, dtype=dtype) for array in (of.behaviour, of.advantages))
+    segments, lengths = mx.array(of.segments), mx.array(of.lengths.astype(np.float64), dtype=dtype)
+    match kind:
+        case "ppo":
+            return losses.ppo(now, behaviour, advantages, LOW, HIGH)
+        case "gspo":
+            return losses.gspo(now, behaviour, advantages, segments, lengths, LOW, HIGH)
+        case "cispo":
+            return losses.cispo(now, behaviour, advantages, CAP)
+        case _:
+            return losses.policy_gradient(now, behaviour, advantages)
+
+
+def ratio_oracle(kind: str, now: np.ndarray, of: Tokens) -> np.ndarray:
+    """Of each token, or in gspo of its sequence, one after the other."""
+    if kind != "gspo":
+        return np.exp(now - of.behaviour)
+    ratios = np.empty(len(now))
+    for segment in np.unique(of.segments):
+        own = of.segments == segment
+        ratios[own] = np.exp(np.mean(now[own] - of.behaviour[own]))
+    return ratios
+
+
+def loss_oracle(
+    kind: str,
+    now: np.ndarray,
+    of: Tokens,
+    held: np.ndarray | None = None,
+    clip: tuple[float, float] = (LOW, HIGH),
+    cap: float = CAP,
+) -> np.ndarray:
+    """The papers' formulas; `held` are the log-probabilities by which a ratio without gradient is taken."""
     found = []
-    for new, old, advantage in zip(now, behaviour, advantages, strict=True):
-        ratio = np.exp(new - old)
-        found.append(-min(ratio * advantage, min(max(ratio, 1 - LOW), 1 + HIGH) * advantage))
+    ratios = ratio_oracle(kind, now if held is None or kind != "cispo" else held, of)
+    for logprob, ratio, advantage in zip(now, ratios, of.advantages, strict=True):
+        if kind in ("ppo", "gspo"):
+            clipped = min(max(ratio, 1 - clip[0]), 1 + clip[1])
+            found.append(-min(ratio * advantage, clipped * advantage))
+        elif kind == "cispo":
+            found.append(-min(ratio, cap) * advantage * logprob)
+        else:
+            found.append(-advantage * logprob)
     return np.array(found)
 
 
-def test_ppo_clip_is_the_clipped_surrogate_of_its_paper():
-    now, behaviour, advantages = tokens()
-    loss, ratio = losses.ppo_clip(double(now), double(behaviour), double(advantages), LOW, HIGH)
-    np.testing.assert_allclose(np.array(loss), ppo_oracle(now, behaviour, advantages), rtol=1e-6)
-    np.testing.assert_allclose(np.array(ratio), np.exp(now - behaviour), rtol=1e-6)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_policy_loss_is_the_formula_of_its_paper(kind: str):
+    of = tokens()
+    found = loss_of(kind, double(of.now), of)
+    np.testing.assert_allclose(np.array(found.loss), loss_oracle(kind, of.now, of), rtol=1e-6)
+    np.testing.assert_allclose(np.array(found.ratio), ratio_oracle(kind, of.now, of), rtol=1e-6)
 
 
-def test_ppo_clip_in_single_precision_agrees_to_a_millionth():
-    now, behaviour, advantages = (values.astype(np.float32) for values in tokens(1))
-    loss, _ = losses.ppo_clip(mx.array(now), mx.array(behaviour), mx.array(advantages), LOW, HIGH)
-    oracle = ppo_oracle(*(values.astype(np.float64) for values in (now, behaviour, advantages)))
-    np.testing.assert_allclose(np.array(loss), oracle, rtol=1e-6, atol=1e-6)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_policy_loss_in_single_precision_agrees_to_a_millionth(kind: str):
+    of = Tokens(*(array.astype(np.float32) if array.dtype == np.float64 else array for array in tokens(1)))
+    found = loss_of(kind, mx.array(of.now), of, mx.float32)
+    exact = Tokens(*(array.astype(np.float64) if array.dtype == np.float32 else array for array in of))
+    np.testing.assert_allclose(np.array(found.loss), loss_oracle(kind, exact.now, exact), rtol=1e-6, atol=1e-6)
 
 
-def test_the_gradient_of_ppo_clip_is_that_of_its_differences():
-    now, behaviour, advantages = tokens(2)
-
-    def total(now: mx.array) -> mx.array:
-        return mx.sum(losses.ppo_clip(now, double(behaviour), double(advantages), LOW, HIGH)[0])
-
-    expected = differences(lambda now: ppo_oracle(now, behaviour, advantages).sum(), now)
-    np.testing.assert_allclose(np.array(mx.grad(total)(double(now))), expected, rtol=1e-6, atol=1e-8)
-
-
-def test_clipped_names_exactly_the_tokens_without_a_gradient():
-    now, behaviour, advantages = tokens(3, count=200)
-    gradient = mx.grad(lambda x: mx.sum(losses.ppo_clip(x, double(behaviour), double(advantages), LOW, HIGH)[0]))
-    silent = losses.clipped(np.exp(now - behaviour), advantages, LOW, HIGH)
-    assert 0 < silent.sum() < 200
-    np.testing.assert_array_equal(np.array(gradient(double(now))) == 0.0, silent)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("seed", "lengths"), [(2, LENGTHS), (3, np.array([1]))])
+def test_the_gradient_of_a_policy_loss_is_that_of_its_differences(kind: str, seed: int, lengths: np.ndarray):
+    of = tokens(seed, lengths)
+    expected = differences(lambda now: loss_oracle(kind, now, of, held=of.now).sum(), of.now)
+    found = mx.grad(lambda now: mx.sum(loss_of(kind, now, of).loss))(double(of.now))
+    np.testing.assert_allclose(np.array(found), expected, rtol=1e-6, atol=1e-8)
+    assert np.array(found).any()
 
 
-def test_an_advantage_of_zero_has_neither_loss_nor_gradient():
-    now, behaviour, _ = tokens(4)
-    zero = mx.zeros(len(now))
-    loss = lambda x: mx.sum(losses.ppo_clip(x, double(behaviour), zero, LOW, HIGH)[0])  # noqa: E731
-    assert loss(double(now)).item() == 0.0
-    assert not np.array(mx.grad(loss)(double(now))).any()
+@pytest.mark.parametrize("kind", ["ppo", "gspo"])
+def test_clipped_are_exactly_the_tokens_without_a_gradient(kind: str):
+    of = tokens(3, np.tile(LENGTHS, 5))
+    found = np.array(loss_of(kind, double(of.now), of).clipped)
+    gradient = mx.grad(lambda now: mx.sum(loss_of(kind, now, of).loss))(double(of.now))
+    assert 0 < found.sum() < len(found)
+    np.testing.assert_array_equal(np.array(gradient) == 0.0, found)
 
 
+def test_cispo_bounds_a_ratio_and_keeps_its_gradient():
+    of = tokens(3, np.tile(LENGTHS, 5))
+    found = np.array(loss_of("cispo", double(of.now), of).clipped)
+    gradient = np.array(mx.grad(lambda now: mx.sum(loss_of("cispo", now, of).loss))(double(of.now)))
+    ratios = np.exp(of.now - of.behaviour)
+    np.testing.assert_array_equal(found, ratios > CAP)
+    assert 0 < found.sum() < len(found)
+    np.testing.assert_allclose(gradient, -np.minimum(ratios, CAP) * of.advantages, rtol=1e-6)
+
+
+def test_the_plain_policy_gradient_clips_nothing_and_ignores_the_ratio():
+    of = tokens(4)
+    assert not np.array(loss_of("pg", double(of.now), of).clipped).any()
+    elsewhere = of._replace(behaviour=of.behaviour - 3.0)
+    one, other = (loss_of("pg", double(of.now), each) for each in (of, elsewhere))
+    np.testing.assert_array_equal(np.array(one.loss), np.array(other.loss))
+    np.testing.assert_allclose(np.array(other.ratio), np.array(one.ratio) * np.exp(3.0), rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_advantage_of_zero_has_neither_loss_nor_gradient(kind: str):
+    of = tokens(4)._replace(advantages=np.zeros(LENGTHS.sum()))
+    loss = lambda now: mx.sum(loss_of(kind, now, of).loss)  # noqa: E731
+    assert loss(double(of.now)).item() == 0.0
+    assert not np.array(mx.grad(loss)(double(of.now))).any()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_without_an_active_token_the_loss_is_zero(kind: str):
+    none, segments = mx.zeros(0), mx.zeros(0, mx.int32)
+    lengths = mx.array([3.0])  # of a sequence that isn't here
+    found = {
+        "ppo": losses.ppo(none, none, none, LOW, HIGH),
+        "gspo": losses.gspo(none, none, none, segments, lengths, LOW, HIGH),
+        "cispo": losses.cispo(none, none, none, CAP),
+        "pg": losses.policy_gradient(none, none, none),
+    }[kind]
+    assert found.loss.shape == found.ratio.shape == found.clipped.shape == (0,)
+    assert losses.normalise(found.loss, segments, 1.0 / lengths).item() == 0.0
+
+
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("advantage", [1.0, -1.0])
-@pytest.mark.parametrize("difference", [-1000.0, -200.0, 200.0, 1000.0])
-def test_an_extreme_ratio_stays_finite_and_pushes_the_right_way(advantage: float, difference: float):
-    now, behaviour, advantages = mx.array([difference]), mx.array([0.0]), mx.array([advantage])
-    loss = lambda x: losses.ppo_clip(x, behaviour, advantages, LOW, HIGH)[0].sum()  # noqa: E731
-    value, gradient = mx.value_and_grad(loss)(now)
-    assert np.isfinite([value.item(), gradient.item()]).all()
-    # Only a bad token that has become far likelier still needs pushing down.
-    assert (gradient.item() > 0.0) == (advantage < 0.0 and difference > 0.0)
+@pytest.mark.parametrize("difference", [-1000.0, -200.0, -80.0, 80.0, 200.0, 1000.0])
+def test_an_extreme_ratio_stays_finite_and_pushes_the_right_way(kind: str, advantage: float, difference: float):
+    of = Tokens(np.full(3, difference), np.zeros(3), np.full(3, advantage), np.zeros(3, np.int64))
+    loss = lambda now: loss_of(kind, now, of, mx.float32).loss.sum()  # noqa: E731
+    value, gradient = mx.value_and_grad(loss)(mx.array(of.now.astype(np.float32)))
+    pushes = np.array(gradient)
+    assert np.isfinite([value.item(), *pushes]).all()
+    assert (pushes * advantage <= 0.0).all()  # a good token is never pushed down, a bad one never up
+    if difference > 0.0 and (kind in ("cispo", "pg") or advantage < 0.0):
+        assert pushes.all()  # a bad token that has become far likelier still needs pushing down
+
+
+def test_a_token_80_nats_likelier_doesnt_take_its_sequence_out_of_gspos_gradient():
+    of = Tokens(np.array([80.0, 0.0, 0.0]), np.zeros(3), np.full(3, -1.0), np.zeros(3, np.int64))
+    gradient = mx.grad(lambda now: loss_of("gspo", now, of, mx.float32).loss.sum())(mx.array(of.now, mx.float32))
+    assert np.isfinite(np.array(gradient)).all()
+    assert (np.array(gradient) > 0.0).all()
+
+
+def trl(
+    kind: str,
+    normaliser: str,
+    logps: np.ndarray,
+    old: np.ndarray,
+    advantages: np.ndarray,
+    mask: np.ndarray,
+) -> float:
+    """GRPOTrainer's loss as TRL documents it, of padded completions [B, T] with one advantage each [B].
+
+    `loss_type` grpo, dapo or dr_grpo (max_completion_length: the longest) or cispo, `importance_sampling_level`
+    token or, for gspo, sequence; epsilon, epsilon_high as the clip here, for cispo epsilon_high as the cap.
+    """
+    log_ratio = logps - old
+    if kind == "gspo":
+        log_ratio = ((log_ratio * mask).sum(1) / mask.sum(1).clip(min=1))[:, None]
+    ratio = np.exp(log_ratio)
+    weighted = advantages[:, None]
+    if kind == "cispo":
+        each = -np.minimum(ratio, CAP) * weighted * logps
+    else:
+        each = -np.minimum(ratio * weighted, ratio.clip(1 - LOW, 1 + HIGH) * weighted)
+    each = np.broadcast_to(each, mask.shape)
+    if normaliser == "grpo":
+        return ((each * mask).sum(1) / mask.sum(1).clip(min=1)).mean()
+    if normaliser == "dapo":
+        return (each * mask).sum() / mask.sum()
+    return (each * mask).sum() / mask.size
+
+
+@pytest.mark.parametrize("kind", ["ppo", "gspo", "cispo"])
+@pytest.mark.parametrize("normaliser", NORMALISERS)
+def test_a_padded_batch_has_the_loss_that_trl_documents(kind: str, normaliser: losses.Normaliser):
+    of = tokens(5)
+    mask = np.arange(LENGTHS.max()) < LENGTHS[:, None]
+    padded = [np.full(mask.shape, -7.0) for _ in range(2)]
+    for array, values in zip(padded, (of.now, of.behaviour), strict=True):
+        array[mask] = values
+    advantages = of.advantages[np.cumsum(LENGTHS) - 1]
+    weights = mx.array(losses.weights(normaliser, LENGTHS))
+    found = losses.normalise(loss_of(kind, double(of.now), of).loss, mx.array(of.segments), weights)
+    expected = trl(kind, normaliser, *padded, advantages, mask.astype(np.float64))
+    assert found.item() == pytest.approx(expected, rel=1e-6)
+
+
+def test_gspo_with_the_grpo_normaliser_is_the_mean_over_sequences_of_its_paper():
+    of = tokens(6)
+    expected = []
+    for segment in range(len(LENGTHS)):
+        own = of.segments == segment
+        s, advantage = np.exp(np.mean(of.now[own] - of.behaviour[own])), of.advantages[own][0]
+        expected.append(-min(s * advantage, np.clip(s, 1 - LOW, 1 + HIGH) * advantage))
+    weights = mx.array(losses.weights("grpo", LENGTHS))
+    found = losses.normalise(loss_of("gspo", double(of.now), of).loss, mx.array(of.segments), weights)
+    assert found.item() == pytest.approx(np.mean(expected), rel=1e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("normaliser", NORMALISERS)
+def test_the_gradient_of_a_normalised_loss_is_that_of_its_differences(kind: str, normaliser: losses.Normaliser):
+    of = tokens(7)
+    weights = mx.array(losses.weights(normaliser, LENGTHS))
+
+    def oracle(now: np.ndarray) -> float:
+        each = np.split(loss_oracle(kind, now, of, held=of.now), np.cumsum(LENGTHS)[:-1])
+        return normalised_oracle(normaliser, each)
+
+    found = mx.grad(lambda now: losses.normalise(loss_of(kind, now, of).loss, mx.array(of.segments), weights))
+    np.testing.assert_allclose(np.array(found(double(of.now))), differences(oracle, of.now), rtol=1e-6, atol=1e-9)
+
+
+def test_chosen_weights_make_the_mean_negative_log_likelihood_of_what_had_a_positive_advantage():
+    of = tokens(8)
+    advantages = np.array([1.0, 0.0, -1.0, 0.5, 1.0, -0.1])
+    weights = losses.chosen_weights(advantages, LENGTHS)
+    found = losses.normalise(-double(of.now), mx.array(of.segments), mx.array(weights))
+    chosen = np.isin(of.segments, [0, 3, 4])
+    assert found.item() == pytest.approx(-of.now[chosen].mean(), rel=1e-6)
+    gradient = mx.grad(lambda now: losses.normalise(-now, mx.array(of.segments), mx.array(weights)))
+    expected = differences(lambda now: -now[chosen].mean(), of.now)
+    np.testing.assert_allclose(np.array(gradient(double(of.now))), expected, rtol=1e-6, atol=1e-9)
+
+
+def test_where_nothing_is_chosen_supervised_learning_weighs_nothing():
+    assert not losses.chosen_weights(np.array([0.0, -1.0]), np.array([3, 2])).any()
+    assert losses.chosen_weights(np.zeros(0), np.zeros(0, np.int64)).shape == (0,)
 
 
 def test_exponential_is_exp_up_to_its_limit_and_its_tangent_beyond():
@@ -113,7 +306,7 @@ def test_exponential_is_exp_up_to_its_limit_and_its_tangent_beyond():
 
 
 def test_k3_is_schulmans_estimate_and_never_negative():
-    now, reference, _ = tokens(5)
+    now, reference, *_ = tokens(5)
     found = np.array(losses.k3(double(now), double(reference)))
     np.testing.assert_allclose(found, np.exp(reference - now) - (reference - now) - 1.0, atol=1e-6)
     assert (found >= -1e-7).all()

@@ -40,6 +40,11 @@ def test_b_that_has_not_moved_is_bad_and_says_so() -> None:
     assert finding("adapter", store(lora_b_norm=0.1)).level == "good"
 
 
+def test_of_full_fine_tuning_it_is_the_weights_that_have_to_move() -> None:
+    assert finding("adapter", store(difference_norm=0.0)).words == "W has not moved: still the base model"
+    assert finding("adapter", store(difference_norm=0.5)).words == "moved, |ΔW| 0.50"
+
+
 def test_a_skipped_step_says_why() -> None:
     made = store(loss=1.0)
     made.fold([StepFinished(2, {}, "no turn had an advantage")])
@@ -47,6 +52,11 @@ def test_a_skipped_step_says_why() -> None:
     assert "no turn had an advantage" in finding("signal", made).words
     made.fold([StepFinished(3, {"signal": 0.9})])
     assert finding("signal", made).level == "good"
+
+
+def test_groups_that_taught_nothing_are_counted() -> None:
+    made = store(signal=0.125, groups=8.0, flat_groups=6.0, lone_groups=1.0)
+    assert finding("signal", made).words == "12% of turns have an advantage, 7 of 8 groups none"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,54 @@
+"""Guards: when a run must not go on as it does, and what to say then."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from engine.config import TrainConfig
+
+IN_A_ROW = 3
+"""So many steps in a row without a finite update stop the run: the next one would be as the last."""
+
+
+class FiniteGuard:
+    """Watches whether steps are learnt from with finite numbers, and knows which checkpoint is sound.
+
+    A step that isn't finite changes nothing, so the weights that it began with are finite; but they may be what
+    made it so, as after an update that was far too large. Sound is a checkpoint from which a step was learnt since.
+    """
+
+    def __init__(self) -> None:
+        self.sound: Path | None = None
+        self._in_a_row = 0
+
+    def add_step(self, metrics: dict[str, float], began_from: Path | None) -> bool:
+        """Take note of a step and of the checkpoint before it; returns whether the run has to stop.
+
+        A step that had nothing to learn from says nothing either way.
+        """
+        if metrics["updates"]:
+            self._in_a_row = 0
+            self.sound = began_from
+        elif metrics["nonfinite"]:
+            self._in_a_row += 1
+        return self._in_a_row >= IN_A_ROW
+
+    def state(self) -> dict[str, Any]:
+        """As JSON: a run that is resumed doesn't begin to count anew."""
+        return {"in_a_row": self._in_a_row, "sound": self.sound and self.sound.name}
+
+    def load_state(self, state: dict[str, Any], checkpoints: Path) -> None:
+        """Go on from a `state`; `checkpoints` is the folder they are in, if they still are."""
+        self._in_a_row = state["in_a_row"]
+        sound = checkpoints / (state["sound"] or "")
+        self.sound = sound if state["sound"] and sound.is_dir() else None
+
+
+def advice(kept: Path | None, train: TrainConfig) -> str:
+    """Where the last good state is, and what to try from there."""
+    where = f"The last good state is kept in {kept}; resuming goes on from it. " if kept else ""
+    return (
+        f"{where}Try a lower train.learning_rate (now {train.learning_rate:g}) or train.grad_clip "
+        f"(now {train.grad_clip:g})"
+    )
