@@ -17,8 +17,8 @@ from xml.sax.saxutils import escape
 from engine import config
 from engine.store import Store
 
-WIDTH, HEIGHT = 640, 320
-LEFT, RIGHT, TOP, BOTTOM = 52, 12, 46, 40
+WIDTH, HEIGHT = 640, 336
+LEFT, RIGHT, TOP, BOTTOM = 52, 12, 62, 40
 COLOURS = ("#1f6fb4", "#d1651c", "#2d8a4e", "#8a4fa3", "#8c6d1f", "#5b6470")
 DASHES = ("", "7 3", "2 3", "9 3 2 3", "4 4")
 
@@ -85,20 +85,22 @@ def svg(curves: Sequence[Curve], metrics: Sequence[str], title: str = "", levels
     parts += [f'<text x="{x(step)}" y="{bottom + 16}" text-anchor="middle">{step:g}</text>' for step in xs]
     parts.append(f'<text x="{right}" y="{HEIGHT - 6}" text-anchor="end">step</text>')
     parts += [f'<path d="M{LEFT} {y(level)}H{right}" stroke="#333" stroke-dasharray="1 3"/>' for level in levels]
-    for metric, colour in zip(metrics, _repeated(COLOURS, len(metrics)), strict=True):
-        for curve, dash in zip(curves, _repeated(DASHES, len(curves)), strict=True):
+    colours, dashes = _repeated(COLOURS, len(metrics)), _repeated(DASHES, len(curves))
+    for metric, colour in zip(metrics, colours, strict=True):
+        for curve, dash in zip(curves, dashes, strict=True):
             points = " ".join(f"{x(s)},{y(v)}" for s, v in zip(curve.steps, curve.values[metric], strict=True))
             line = f'stroke="{colour}" stroke-width="1.4" stroke-dasharray="{dash}"'
             parts.append(f'<polyline points="{points}" fill="none" {line}/>')
-    names = [(metric.replace("_", " "), colour, "") for metric, colour in zip(metrics, COLOURS, strict=False)]
-    seeds = [
-        (f"seed {c.seed}", "#333", dash) for c, dash in zip(curves, _repeated(DASHES, len(curves)), strict=True)
-    ]
-    at = LEFT
-    for name, colour, dash in names + seeds:
-        parts.append(f'<path d="M{at} 32h22" stroke="{colour}" stroke-width="1.4" stroke-dasharray="{dash}"/>')
-        parts.append(f'<text x="{at + 26}" y="36">{escape(name)}</text>')
-        at += 44 + 6 * len(name)
+    names = [(metric.replace("_", " "), colour, "") for metric, colour in zip(metrics, colours, strict=True)]
+    seeds = [(f"seed {curve.seed}", "#333", dash) for curve, dash in zip(curves, dashes, strict=True)]
+    for entries, line in ((names, 32), (seeds, 48)):
+        at = LEFT
+        for name, colour, dash in entries:
+            parts.append(
+                f'<path d="M{at} {line}h22" stroke="{colour}" stroke-width="1.4" stroke-dasharray="{dash}"/>'
+            )
+            parts.append(f'<text x="{at + 26}" y="{line + 4}">{escape(name)}</text>')
+            at += 44 + 6 * len(name)
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 

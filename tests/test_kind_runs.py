@@ -5,20 +5,25 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-import mlx.core as mx
 import numpy as np
 import pytest
-from mlx.utils import tree_map
 
 from engine.config import Config, parse
 from engine.events import RunState
-from engine.inference.models import POCKET
+from engine.inference import blas
 from engine.run import Run, RunError
 from engine.store import Store
 from engine.training import checkpoint
 from engine.training.trainer import LocalTrainer
 from engine.types import BASE, POLICY
-from tests.inference.conftest import Oracle
+
+blas.load()
+
+import mlx.core as mx  # noqa: E402
+from mlx.utils import tree_map  # noqa: E402
+
+from engine.inference.models import POCKET  # noqa: E402
+from tests.inference.conftest import Oracle  # noqa: E402
 
 TOKENS = [3, 4, 5, 6, 7]
 

@@ -21,6 +21,7 @@ from tui import cli
 from tui.models import HEADINGS
 
 QWEN = "mlx-community/Qwen2.5-1.5B-Instruct-4bit"
+SMOLLM = "HuggingFaceTB/SmolLM2-135M-Instruct"
 
 
 @pytest.fixture(autouse=True)
@@ -55,10 +56,14 @@ def test_models_of_every_kind_are_listed_and_those_that_presets_name(place, tmp_
     tiny_gguf(place / "model.gguf", kind="Q4_0")
     (place / "not-a-model").mkdir()
     found = {model["source"]: model for model in told(capsys)["models"]}
-    assert list(found) == ["pocket", "./folder", "./model", "./model.gguf", "org/cached", QWEN]
+    assert list(found) == ["pocket", "./folder", "./model", "./model.gguf", "org/cached", SMOLLM, QWEN]
     assert found["pocket"]["presets"] == ["nim-pocket", "kuhn-pocket", "tictactoe-pocket"]
     assert found["./model.gguf"]["quantisation"] == "Q4_0"
-    assert all(model["present"] and model["fit"] == "fits" for source, model in found.items() if source != QWEN)
+    assert all(
+        model["present"] and model["fit"] == "fits"
+        for source, model in found.items()
+        if source not in (SMOLLM, QWEN)
+    )
     assert not found[QWEN]["present"]
     assert f"models fetch {QWEN}" in found[QWEN]["problem"]
 

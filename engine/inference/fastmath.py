@@ -2,7 +2,7 @@
 
 There `mx.exp` takes about 20 ns an element, so SiLU and softmax cost more than the matrix products of a
 small model. An exp from multiply, add and bit view is ten times faster, with a relative error of 2e-7.
-On every other backend MLX's own functions are better, and `install` does nothing.
+On every other backend MLX's own functions are better; there `install` only has `swiglu` keep less for its gradient.
 
 The `fast_*` functions are float32 only and carry their exact gradients. `softmax` and `logsumexp` choose.
 """

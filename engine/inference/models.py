@@ -102,8 +102,8 @@ class LanguageModel:
 def load(source: str, context: int, need: Need | None = None) -> tuple[LanguageModel, ChatTokenizer]:
     """Load a model, in float32 on a CPU, and its tokenizer. On the device thread.
 
-    `context` is the longest prompt and completion together; the model's own limit may lower it. `need` tells what is
-    done with it, and what that takes.
+    `context` is the longest prompt and completion together; the model's own limit may lower it. `need` tells what
+    else will be in memory.
 
     Raises:
         ModelError: if there is no such model, it can't be reached or is of an unknown or unusable kind; or if it
@@ -217,8 +217,8 @@ def _check_size(source: str, path: Path, here: Machine, need: Need | None) -> No
         parts = ", ".join(f"{name} {size / 1e9:.1f}" for name, size in estimate.parts.items())
         raise ModelError(
             f"{source}: playing and learning one conversation of model.context tokens takes "
-            f"{estimate.least / 1e9:.1f} GB, and this machine has {here.memory / 1e9:.1f} GB (as configured: {parts}). "
-            f"Choose a smaller or a quantised model, or lower model.context or lora.rank"
+            f"{estimate.least / 1e9:.1f} GB, and this machine has {here.memory / 1e9:.1f} GB (as configured: "
+            f"{parts}). Choose a smaller or a quantised model, or lower model.context or lora.rank"
         )
 
 

@@ -23,7 +23,7 @@ SHARE = 0.5
 PASS, SCORES = 512, 256
 """Tokens of the pass that is measured, at least, and active tokens whose scores are measured."""
 LEAST, MOST = 256, 16384
-"""Tokens. More than the most is no faster, on a GPU neither, and makes a tick longer."""
+"""Tokens. A tick has one such pass, and players wait for it."""
 
 
 def tokens(lm: LanguageModel, adapters: Adapters, packed: Packed, train: TrainConfig, length: int) -> int:
@@ -35,7 +35,7 @@ def tokens(lm: LanguageModel, adapters: Adapters, packed: Packed, train: TrainCo
     """
     length = batching.padded(length, multiple())
     left = SHARE * (models.machine().memory - mx.get_active_memory())
-    rows = -(-PASS // length)
+    rows = min(-(-PASS // length), lm.vocab_size)  # each begins with another token, or they would be one row
     a_token = _peak(lambda: _pass(lm, adapters, packed, train, rows, length)) / (rows * length)
     chunk = max(1, logprobs.CHUNK_ELEMENTS // lm.vocab_size)
     a_score = _peak(lambda: _scores(lm, train, min(SCORES, chunk))) / min(SCORES, chunk)
@@ -67,7 +67,7 @@ def explained(microbatch: Microbatch) -> Iterator[None]:
             raise
         rows, width = microbatch.tokens.shape
         raise EngineError(
-            f"there is not enough memory for a backward pass over {microbatch.size} tokens ({rows} rows of "
+            f"there is not enough memory for a pass over {microbatch.size} tokens ({rows} rows of "
             f"{width}): {error}. Lower train.microbatch_tokens, or the roles' max_tokens if it is one row; or set "
             f"train.checkpoint_layers = true"
         ) from error

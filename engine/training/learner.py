@@ -14,9 +14,9 @@ from engine.inference.families import Packed
 from engine.inference.models import LanguageModel
 from engine.training import batching, budget, preferences
 from engine.training.average import Average, split_state
-from engine.training.batching import Minibatch, Row
+from engine.training.batching import Microbatch, Minibatch, Row
 from engine.training.measures import Measures
-from engine.training.objective import Weights, backward, log_ratios
+from engine.training.objective import Measured, Weights, backward, log_ratios
 from engine.training.optimiser import Optimiser
 from engine.types import AVERAGE, POLICY, TrainingRecord
 
@@ -122,7 +122,8 @@ class Learner:
         if len(minibatch.pairs):
             logratios = np.zeros(len(minibatch.lengths))
             for microbatch in minibatch.microbatches:
-                found = log_ratios(self.lm, self.adapters, packed, microbatch, train)
+                with budget.explained(microbatch):
+                    found = log_ratios(self.lm, self.adapters, packed, microbatch, train)
                 logratios += np.bincount(microbatch.segments, found, len(logratios))
                 yield
             judgement = preferences.judge(minibatch.pairs, minibatch.conversations, logratios, train.dpo_beta)
@@ -130,15 +131,17 @@ class Learner:
             loss = train.dpo * float(judgement.losses.mean())
         weights = Weights.of(minibatch, judgement, train)
         gradients: Packed = {}
+        under_way: _Pass | None = None
         for microbatch in minibatch.microbatches:
+            # While one pass is computed the graph of the next is built; never are two computed at once.
             value, measured, added = backward(self.lm, self.adapters, packed, microbatch, weights, train)
+            if under_way is not None:
+                loss += under_way.collect(measures)
             gradients = {name: gradients[name] + array if gradients else array for name, array in added.items()}
-            # Evaluated at once: a metric kept lazily holds the whole graph that made it.
-            with budget.explained(microbatch):
-                mx.eval(value, measured, gradients)
-            loss += float(value)
-            measures.add(microbatch, {name: np.array(array) for name, array in measured.items()})
+            under_way = _Pass(microbatch, value, measured, gradients)
             yield
+        if under_way is not None:
+            loss += under_way.collect(measures)
         return loss, gradients
 
     def publish(self, player: str = POLICY) -> int:
@@ -220,6 +223,23 @@ class Learner:
         name, leaf = ("difference_norm", "weight") if full else ("lora_b_norm", "lora_b")
         squares = [float(mx.sum(mx.square(packed[family]))) for family in self.adapters.families.of(leaf)]
         return {name: math.sqrt(sum(squares))}
+
+
+class _Pass:
+    """A backward pass that is being computed."""
+
+    def __init__(self, microbatch: Microbatch, value: mx.array, measured: Measured, gradients: Packed) -> None:
+        self._microbatch, self._value, self._measured = microbatch, value, measured
+        self._gradients = gradients
+        with budget.explained(microbatch):
+            mx.async_eval(value, measured, gradients)
+
+    def collect(self, measures: Measures) -> float:
+        """Wait for it; the loss. Nothing lazy is kept: a metric would hold the whole graph that made it."""
+        with budget.explained(self._microbatch):
+            mx.eval(self._value, self._measured, self._gradients)
+        measures.add(self._microbatch, {name: np.array(array) for name, array in self._measured.items()})
+        return float(self._value)
 
 
 def _teaches(minibatch: Minibatch, train: TrainConfig) -> bool:

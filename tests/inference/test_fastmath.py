@@ -59,6 +59,17 @@ def test_swiglu_and_both_its_gradients_are_mlxs_own():
         close(a, b, 1e-5, 1e-5)
 
 
+def test_swiglu_of_half_precision_has_mlx_lms_value_and_gradients():
+    gate, x, weights = (normal(4, 50).astype(mx.bfloat16) for _ in range(3))
+    ours = fastmath._swiglu_beside(swiglu)
+    assert mx.array_equal(ours(gate, x), swiglu(gate, x))
+    found, expected = (
+        mx.grad(lambda g, x, f=f: (f(g, x) * weights).sum(), argnums=(0, 1))(gate, x) for f in (ours, swiglu)
+    )
+    for a, b in zip(found, expected, strict=True):
+        close(a.astype(mx.float32), b.astype(mx.float32), 0.03, 0.02)
+
+
 MASKS = {
     "none": None,
     "causal": "causal",

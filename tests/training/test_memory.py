@@ -183,6 +183,11 @@ def test_what_was_measured_to_fit_fits(tmp_path: Path, length: int, monkeypatch:
         assert 0.2 * budget.SHARE * size < peak <= budget.SHARE * size
 
 
+def test_rows_of_a_single_token_are_measured_too(tiny: Tiny):
+    packed = tiny.adapters.families.pack(tiny.moved())
+    assert budget.tokens(tiny.lm, tiny.adapters, packed, TrainConfig(kl=0.1, entropy=0.1), 1) == budget.MOST
+
+
 def test_a_budget_is_a_power_of_two_within_bounds():
     fitting = [-5.0, 0.0, 300.0, 4095.0, 4096.0, 1e12]
     assert [budget.rounded(tokens) for tokens in fitting] == [256, 256, 256, 2048, 4096, 16384]
