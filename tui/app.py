@@ -105,8 +105,9 @@ class SelfPlayApp(App[None], inherit_bindings=False):
         if notices:
             self.say(f"and {len(notices)} more notices")
             notices.clear()
-        if isinstance(self.screen, RunScreen):
-            await self.screen.draw()
+        top = self.screen_stack[-1] if self.screen_stack else None  # a timer may fire once more while the app closes
+        if isinstance(top, RunScreen):
+            await top.draw()
 
     def say(self, text: str, severity: str = "information") -> None:
         """A toast, in plain text."""
