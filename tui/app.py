@@ -105,7 +105,7 @@ class SelfPlayApp(App[None], inherit_bindings=False):
         if notices:
             self.say(f"and {len(notices)} more notices")
             notices.clear()
-        top = self.screen_stack[-1] if self.screen_stack else None  # none: the app closes, and a timer fires once more
+        top = self.screen_stack[-1] if self.screen_stack else None  # a timer may fire while the app closes
         if isinstance(top, RunScreen):
             await top.draw()
 
