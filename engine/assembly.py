@@ -9,6 +9,7 @@ from engine.arena import Arena
 from engine.config import Config, ConfigError, RoleConfig
 from engine.credit import ConstantCredit, CreditAssigner, GRPOCredit, RAECredit
 from engine.events import EditApplied
+from engine.guards import RunError
 from engine.inference.constraints import bias_of
 from engine.inference.tokenizer import Tokenizer
 from engine.task import Task, TaskError
@@ -16,6 +17,11 @@ from engine.types import POLICY, settled
 
 PROMPT = "role "
 """An edit of a role's prompt has this before the role's name as its target; any other, a configuration key."""
+
+CHANGEABLE = ("train.", "roles.", "eval.", "checkpoint.", "run.steps", "run.episodes_per_step", "credit.discount")
+"""What may change while a run goes on."""
+FIXED = {"train.optimiser": "the moments of one optimiser mean nothing to the other"}
+"""What may not for all that, and why."""
 
 
 def arena_of(config: Config, task: Task) -> Arena:
@@ -40,6 +46,19 @@ def apply_edit(edit: EditApplied, config: Config, arena: Arena) -> Config:
         arena.edits[role] = edit.number
     arena.credit.discount = config.credit.discount
     return config
+
+
+def changed(config: Config, key: str, value: str) -> Config:
+    """A run's configuration with one key changed.
+
+    Raises `RunError` where it can't be in a run, `ConfigError` for a key or value there is not.
+    """
+    if not key.startswith(CHANGEABLE):
+        raise RunError(f"{key} cannot change while a run goes on; these can: {', '.join(CHANGEABLE)}")
+    after = configuration.set_value(config, key, value)
+    if key in FIXED and configuration.value_text(after, key) != configuration.value_text(config, key):
+        raise RunError(f"{key} cannot change while a run goes on: {FIXED[key]}. Start a new run with it")
+    return after
 
 
 def check_biases(config: Config, tokenizer: Tokenizer) -> None:

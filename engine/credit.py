@@ -43,6 +43,7 @@ class CreditAssigner(ABC):
         return {}
 
     def load_state(self, state: dict[str, Any]) -> None:
+        """Go on from a `state`. Raises `ValueError` if it is another assigner's."""
         if state:
             raise ValueError(f"{type(self).__name__} keeps no state, but was given {sorted(state)}")
 
@@ -80,6 +81,8 @@ class RAECredit(CreditAssigner):
         return {"baselines": dict(self.baselines)}
 
     def load_state(self, state: dict[str, Any]) -> None:
+        if "baselines" not in state:
+            raise ValueError(f"{type(self).__name__} keeps baselines, but was given {sorted(state)}")
         self.baselines = dict(state["baselines"])
 
 

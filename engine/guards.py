@@ -2,13 +2,43 @@
 
 from __future__ import annotations
 
+import traceback
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from engine.config import TrainConfig
+from engine.types import GenerateResult
+
+FAILURES_IN_A_ROW = 10
+"""So many failed episodes with none between that worked stop the run."""
 
 IN_A_ROW = 3
 """So many steps in a row without a finite update stop the run: the next one would be as the last."""
+
+PROGRAMMING = (LookupError, TypeError, AttributeError, NameError, AssertionError, ZeroDivisionError)
+"""Errors whose own words seldom tell what was wrong."""
+
+
+class RunError(Exception):
+    """A run that can't be made, opened, steered or continued: says why, and what would help."""
+
+
+class FailureGuard:
+    """Watches whether a task still works at all."""
+
+    def __init__(self) -> None:
+        self._in_a_row = 0
+
+    def add(self, results: Iterable[GenerateResult]) -> None:
+        """Take note of what was played. Raises `RunError` if nothing works any more."""
+        for node in (node for result in results for node in result.walk()):
+            self._in_a_row = self._in_a_row + 1 if node.rollout.error else 0
+            if self._in_a_row >= FAILURES_IN_A_ROW:
+                raise RunError(
+                    f"{FAILURES_IN_A_ROW} episodes in a row failed; the last, {node.rollout.id}, with "
+                    f"{node.rollout.error}. The last finished step is kept: mend the task, then resume"
+                )
 
 
 class FiniteGuard:
@@ -52,3 +82,11 @@ def advice(kept: Path | None, train: TrainConfig) -> str:
         f"{where}Try a lower train.learning_rate (now {train.learning_rate:g}) or train.grad_clip "
         f"(now {train.grad_clip:g})"
     )
+
+
+def told(error: BaseException) -> str:
+    """What an error says; one of a program's own, such as a task's, by its kind and line too."""
+    trace = traceback.extract_tb(error.__traceback__)
+    if isinstance(error, PROGRAMMING) and trace:
+        return f"{type(error).__name__}: {error} ({trace[-1].filename}, line {trace[-1].lineno})"
+    return f"{error}" or type(error).__name__

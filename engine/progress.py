@@ -77,8 +77,11 @@ class Evaluations:
         return not is_first
 
     def _better(self, metrics: dict[str, float]) -> bool:
+        """A metric that was named later may be one that the best so far was not measured by."""
         if not self.metric:
             return False
+        if self.metric not in self.best:
+            return True
         gain = metrics[self.metric] - self.best[self.metric]
         return gain > 0 if self.goal == "max" else gain < 0
 

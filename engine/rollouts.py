@@ -32,6 +32,15 @@ class Position:
     def of(cls, arena: Arena) -> Position:
         return cls(arena.played, {name: store.state() for name, store in arena.stores.items()})
 
+    def restore(self, arena: Arena) -> None:
+        """Have the next batch begin here. Raises `ValueError` if the arena has other stores than these."""
+        gone = sorted(self.stores.keys() - arena.stores.keys())
+        if gone:
+            raise ValueError(f"the task has no artifact store {', '.join(map(repr, gone))}")
+        arena.played = self.played
+        for name, state in self.stores.items():
+            arena.stores[name].load_state(state)
+
 
 class RolloutSource:
     """Batches of finished rollouts, in the order in which they were begun.

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
 import resource
 import sys
 import time
@@ -19,8 +18,9 @@ from typing import Any
 from engine import config as configuration
 from engine import guards
 from engine import store as storage
-from engine.assembly import PROMPT, apply_edit, arena_of, check_biases, distortions
+from engine.assembly import PROMPT, apply_edit, arena_of, changed, check_biases, distortions
 from engine.config import Config
+from engine.evaluation import measure
 from engine.events import (
     CheckpointSaved,
     CreditAssigned,
@@ -34,28 +34,16 @@ from engine.events import (
     StepFinished,
 )
 from engine.folders import FolderError, new_folder
-from engine.guards import FiniteGuard
+from engine.guards import FailureGuard, FiniteGuard, RunError
+from engine.keeping import Keeper
 from engine.progress import Evaluations, Totals, step_metrics, why_skipped
-from engine.rollouts import RolloutSource, split_stale
+from engine.rollouts import Position, RolloutSource, split_stale
 from engine.status import Status
 from engine.store import Store
 from engine.task import Task, load_task
-from engine.training import checkpoint
 from engine.training.checkpoint import Checkpoint
 from engine.training.trainer import LocalTrainer
-from engine.types import AVERAGE, EngineError, GenerateResult, Role
-
-FAILURES_IN_A_ROW = 10
-"""So many failed episodes with none between that worked stop the run."""
-
-CHANGEABLE = ("train.", "roles.", "eval.", "checkpoint.", "run.steps", "run.episodes_per_step", "credit.discount")
-"""What `Run.set` may change while the run goes on."""
-FIXED = {"train.optimiser": "the moments of one optimiser mean nothing to the other"}
-"""What it may not for all that, and why."""
-
-
-class RunError(Exception):
-    """A run that can't be made, opened, steered or continued: says why, and what would help."""
+from engine.types import EngineError, GenerateResult, Role
 
 
 class Run:
@@ -69,22 +57,15 @@ class Run:
         self.step = 0
         self.totals = Totals()
         self.evaluations = Evaluations(config.eval.metric, config.eval.goal)
-        self.checkpoint_path: Path | None = None
         self._store, self._task = store, task
         self._arena = arena_of(config, task)
-        self._arena.on_labelled = self._keep_evaluation
-        self._evaluated: list[GenerateResult] = []
         self._edits = 0
-        self._kept = 0
-        """Batches of rollouts in the newest checkpoint."""
+        self._keeper = Keeper(folder)
         self._history: list[Event] = []
         self._origin: Checkpoint | None = None
         """Where a resumed run goes on from."""
-        self._refused: list[str] = []
-        """Damaged checkpoints passed over."""
         self._warned: set[str] = set()
-        self._failed_in_a_row = 0
-        self._finite = FiniteGuard()
+        self._failures, self._finite = FailureGuard(), FiniteGuard()
         self._streams: list[EventStream] = []
         self._trainer: LocalTrainer | None = None
         self._source: RolloutSource | None = None
@@ -93,9 +74,11 @@ class Run:
         self._going = asyncio.Event()
         self._going.set()
         self._learning = asyncio.Lock()
-        """Held while weights and record are those of no finished step."""
+        """Held from a step's credit to its record."""
         self._saving = asyncio.Lock()
-        self._begun = self._stopping = self._over = False
+        self._begun = self._stopping = self._ending = self._over = False
+        self._is_torn = False
+        """Whether weights and record are those of no finished step, and so can't be kept."""
         self._fault: BaseException | None = None
         self._rates = (0.0, 0.0)
         self._clock: float | None = None
@@ -135,6 +118,7 @@ class Run:
             for edit in store.edits():
                 run._apply(edit)
             run._check_edits()
+            store.rewind(run._origin.step if run._origin else -1)  # a run that can't be opened is left as it is
             run._history = store.history()
         except BaseException:
             store.close()
@@ -166,6 +150,11 @@ class Run:
     def history(self) -> list[Event]:
         """The facts of before it was opened: steps, evaluations, edits, checkpoints."""
         return list(self._history)
+
+    @property
+    def checkpoint_path(self) -> Path | None:
+        """The newest checkpoint."""
+        return self._keeper.newest
 
     def status(self) -> Status:
         generation, training = self._rates
@@ -220,20 +209,20 @@ class Run:
             self._going.set()
 
     async def stop(self) -> None:
-        """End now, keeping the last finished step. A step being learnt is finished first."""
+        """End now, keeping the last finished step. A step being learnt, or written, is finished first."""
         if self._main is None or self._main.done():
             self._store.close()
             return
         self._stopping = True
         self.resume()
-        async with self._learning:
-            if self._begun:
+        async with self._learning, self._saving:
+            if self._begun and not self._ending:  # or it would interrupt what is done to end
                 self._main.cancel()
         await self._ended.wait()
 
     async def checkpoint(self) -> Path:
         """Keep the last finished step for good; returns its folder. Raises `RunError` if there is none yet."""
-        if self._is_saved():
+        if self._keeper.has(self.step):
             return await self._save("manual")
         async with self._learning:  # until the step being learnt is done: in a pause, that is after it
             return await self._save("manual")
@@ -246,11 +235,7 @@ class Run:
 
     async def set(self, key: str, value: str) -> int:
         """Change a key of the configuration, from the next episode or step on; returns the edit's number."""
-        if not key.startswith(CHANGEABLE):
-            raise RunError(f"{key} cannot change while a run goes on; these can: {', '.join(CHANGEABLE)}")
-        after = configuration.set_value(self.config, key, value)
-        if key in FIXED and configuration.value_text(after, key) != configuration.value_text(self.config, key):
-            raise RunError(f"{key} cannot change while a run goes on: {FIXED[key]}. Start a new run with it")
+        after = changed(self.config, key, value)
         if self._trainer:
             check_biases(after, self._trainer.tokenizer)
         elif self._begun and "logit_bias" in key:
@@ -270,6 +255,7 @@ class Run:
     def _apply(self, edit: EditApplied) -> None:
         self._edits = edit.number
         self.config = apply_edit(edit, self.config, self._arena)
+        self.evaluations.metric, self.evaluations.goal = self.config.eval.metric, self.config.eval.goal
         if self._trainer:
             self._trainer.reconfigure(self.config.train, self.config.run.steps)
 
@@ -285,34 +271,41 @@ class Run:
             await self._save("final")
             self._become(RunState.FINISHED)
         except asyncio.CancelledError:
-            if self._fault is not None:
-                self._fail(self._fault)
-            else:
-                await self._leave()
+            await self._leave(self._fault)
         except Exception as error:
-            self._fail(error)
+            await self._leave(error)
         finally:
-            self._stop_clock()
-            if self._source:
-                await self._source.close()
-            async with self._saving:
-                if self._trainer:
-                    await self._trainer.close()
-                self._over = True
-            with contextlib.suppress(storage.StoreError):
-                self._store.record_state(self.state, self.reason)
-            self._store.close()
-            self._ended.set()
+            try:
+                await self._close()
+            finally:
+                self._ended.set()
 
-    async def _leave(self) -> None:
-        """Stopped by hand: keep what there is, also rollouts finished since the step was kept."""
+    async def _leave(self, fault: BaseException | None) -> None:
+        """Ended by hand or by a fault. A task's fault costs nothing that was finished before it."""
+        self._ending = True
+        is_whole = not (self._is_torn or isinstance(fault, EngineError | FloatingPointError))
         try:
-            if self._source is not None and not (self._is_saved() and self._kept == len(self._source.waiting)):
-                await self._save("auto", anew=True)
-        except Exception as error:
-            self._fail(error)
-        else:
+            if is_whole and self._source and not self._keeper.has(self.step, self._source.waiting):
+                await self._save("auto", anew=True)  # also rollouts finished since the step was kept
+        except (Exception, asyncio.CancelledError) as error:
+            fault = fault or self._fault or error
+        if fault is None:
             self._become(RunState.STOPPED)
+        else:
+            self._fail(fault)
+
+    async def _close(self) -> None:
+        self._ending = True
+        self._stop_clock()
+        if self._source:
+            await self._source.close()
+        async with self._saving:
+            self._over = True
+            if self._trainer:
+                await self._trainer.close()
+        with contextlib.suppress(storage.StoreError):
+            self._store.record_state(self.state, self.reason)
+        self._store.close()
 
     async def _prepare(self) -> None:
         self._trainer = await LocalTrainer.open(self.config, on_error=self._engine_failed)
@@ -322,22 +315,19 @@ class Run:
             await self._trainer.restore(self._origin)
         elif self.config.lora.start:
             await self._trainer.begin_from(Path(self.config.lora.start))
-        for problem in self._refused:
+        for problem in self._keeper.refused:
             self._notice(f"{problem}; the one before it is used", "warning")
         self._warn_of_distortions()
-        waiting = self._origin.rollouts() if self._origin else []
+        waiting = self._keeper.rollouts(self._origin)
         self._source = RolloutSource(self._arena, self._play, ahead=self.config.run.max_staleness, waiting=waiting)
-        self._kept = len(waiting)
         self._become(RunState.RUNNING)
         self._clock = time.monotonic()
-        if not self._going.is_set():
-            self._trainer.device.pause()
 
     async def _train(self) -> None:
         while True:
             if self._evaluation_is_due() and await self._evaluate():
                 await self._save("best")
-            elif not self._is_saved() and self.step % self.config.checkpoint.every == 0:
+            elif not self._keeper.has(self.step) and self.step % self.config.checkpoint.every == 0:
                 await self._save("auto")
             if self.step >= self.config.run.steps:
                 return
@@ -354,7 +344,7 @@ class Run:
         results = await self._arena.generate_rollouts(
             self._task.requests(self._arena, self.config.run.episodes_per_step)
         )
-        self._guard_failures(results)
+        self._failures.add(results)
         return results
 
     async def _step(self) -> None:
@@ -364,6 +354,7 @@ class Run:
         results = await self._source.take()
         played = time.monotonic()
         async with self._learning:
+            self._is_torn = True
             records, stale = split_stale(
                 self._arena.records(results), self._trainer.learner.version, self.config.run.max_staleness
             )
@@ -379,8 +370,9 @@ class Run:
                 self.step, self._trainer.learner.version, learnt - began, metrics, results, skipped=skipped
             )
             self._source.done()
+            self._is_torn = False
         self._emit(StepFinished(self.step, metrics, skipped))
-        if self._finite.add_step(metrics, self.checkpoint_path):
+        if self._finite.add_step(metrics, self._keeper.newest):
             raise FloatingPointError(
                 f"{guards.IN_A_ROW} steps in a row, to step {self.step}, had no finite loss or gradient"
             )
@@ -388,58 +380,18 @@ class Run:
     async def _evaluate(self) -> bool:
         """Measure the policy, and the average of its weights; returns whether it is the best so far."""
         await self._going.wait()
-        self._evaluated = []
-        metrics = await self._measured()
-        if self.config.eval.metric and self.config.eval.metric not in metrics:
-            off = "" if self.config.train.average else " (train.average is 0: no average is kept)"
-            raise RunError(
-                f"eval.metric is {self.config.eval.metric!r}, which this task does not measure; "
-                f"it measures: {', '.join(metrics)}{off}"
-            )
-        odd = [name for name, value in metrics.items() if not math.isfinite(value)]
-        if odd:
-            raise RunError(f"the task's evaluation gave no finite number for {', '.join(odd)}")
+        assert self._trainer is not None
+        label = f"eval-{self.step}"
+        metrics, played = await measure(self._task, self._arena, self._trainer, self.config, label)
+        self._failures.add(played)
         best = self.evaluations.add(self.step, metrics)
-        self.totals.add_evaluation(self._evaluated)
-        self._guard_failures(self._evaluated)
+        self.totals.add_evaluation(played)
         event = EvaluationFinished(self.step, metrics, best)
-        self._store.record_evaluation(event, self._evaluated)
+        self._store.record_evaluation(event, played)
         self._emit(event)
         return best
 
-    async def _measured(self) -> dict[str, float]:
-        """What the task measures of the policy, and under `average_…` the same of its average."""
-        assert self._trainer is not None
-        label, n = f"eval-{self.step}", self.config.eval.episodes
-        metrics = await self._task.evaluate(self._arena, n, label)
-        if self.config.train.average:
-            await self._trainer.publish_average()
-            with self._arena.standing_in(AVERAGE):
-                averaged = await self._task.evaluate(self._arena, n, f"{label}/{AVERAGE}")
-            metrics = metrics | {f"{AVERAGE}_{name}": value for name, value in averaged.items()}
-        return metrics
-
-    def _keep_evaluation(self, results: list[GenerateResult]) -> None:
-        self._evaluated += results
-
-    def _guard_failures(self, results: list[GenerateResult]) -> None:
-        for node in (node for result in results for node in result.walk()):
-            self._failed_in_a_row = self._failed_in_a_row + 1 if node.rollout.error else 0
-            if self._failed_in_a_row >= FAILURES_IN_A_ROW:
-                raise RunError(
-                    f"{FAILURES_IN_A_ROW} episodes in a row failed; the last, {node.rollout.id}, with "
-                    f"{node.rollout.error}. The last finished step is kept: mend the task, then resume"
-                )
-
     # Keeping
-
-    @property
-    def _checkpoints(self) -> Path:
-        return self.folder / checkpoint.ROOT
-
-    def _is_saved(self) -> bool:
-        """Whether the step just finished has its checkpoint."""
-        return self.checkpoint_path == checkpoint.folder(self._checkpoints, self.step)
 
     async def _save(self, reason: str, *, anew: bool = False) -> Path:
         """Keep the step just finished, once; a further reason to keep it is added to what is there.
@@ -447,20 +399,17 @@ class Run:
         With `anew` also what has come since, such as rollouts that wait for the next one.
         """
         async with self._saving:
-            if self._is_saved() and not anew:
-                path = checkpoint.folder(self._checkpoints, self.step)
-                checkpoint.mark(path, reason)
-            elif self._over or self._trainer is None or self._source is None:
+            if self._keeper.has(self.step) and not anew:
+                self._keeper.mark(reason)
+            elif self._over or self._is_torn or self._trainer is None or self._source is None:
                 raise RunError(f"run {self.name} is not playing: there is nothing new to save")
-            else:  # also over a damaged one of the same step, refused before
+            else:
                 state, waiting = self._snapshot(), self._source.waiting
                 await self._trainer.device.call(self._store.sync)  # a checkpoint never knows more than the record
-                path = await self._trainer.save(self._checkpoints, self.step, state, waiting, reason)
-                self._kept = len(waiting)
-            if reason == "best":
-                checkpoint.only(path, "best")
-            checkpoint.prune(self._checkpoints, self.config.checkpoint.keep, self._finite.sound)
-            self.checkpoint_path = path
+                await self._keeper.write(self._trainer, self.step, state, waiting, reason)
+            self._keeper.tidy(reason, self.config.checkpoint.keep, self._finite.sound)
+            path = self._keeper.newest
+            assert path is not None
             saved = CheckpointSaved(self.step, str(path), reason)
             if not self._over:
                 self._store.record_checkpoint(saved)
@@ -468,13 +417,11 @@ class Run:
             return path
 
     def _keep_good(self) -> str:
-        """Keep the last sound checkpoint for good, and have resuming go on from it; what to say of it."""
-        path = self._finite.sound or self.checkpoint_path
+        """Have resuming go on from the last sound checkpoint, kept for good; what to say of it."""
+        path = self._finite.sound or self._keeper.newest
         if path is not None:
             try:
-                checkpoint.mark(path, "good")
-                checkpoint.condemn(path)
-                saved = CheckpointSaved(int(path.name.removeprefix("step-")), str(path), "good")
+                saved = CheckpointSaved(self._keeper.go_on_from(path), str(path), "good")
                 self._store.record_checkpoint(saved)
             except EngineError as error:
                 return f"{error}"
@@ -496,22 +443,32 @@ class Run:
         }
 
     def _go_back(self) -> None:
-        """To the newest good checkpoint, or to the beginning; forget what came after it."""
-        found, self._refused = checkpoint.latest(self._checkpoints)
-        self._store.rewind(found.step if found else -1)
+        """To the newest good checkpoint, or to the beginning if there was none yet."""
+        self._origin = found = self._keeper.latest()
         if found is None:
+            self._check_is_new()
             return
-        self._origin = found
         state = found.state
-        self.step, self._arena.played = state["step"], state["played"]
-        self._arena.credit.load_state(state["credit"])
-        for name, kept in state["stores"].items():
-            self._arena.stores[name].load_state(kept)
+        self.step = state["step"]
+        try:
+            Position(state["played"], state["stores"]).restore(self._arena)
+            self._arena.credit.load_state(state["credit"])
+        except ValueError as error:
+            raise RunError(f"{found.path} was made with another task or [credit]: {error}") from error
         self.totals.load_state(state["totals"])
         self.evaluations.load_state(state["evaluations"])
         if "finite" in state:
-            self._finite.load_state(state["finite"], self._checkpoints)
-        self.checkpoint_path = found.path
+            self._finite.load_state(state["finite"], self._keeper.root)
+
+    def _check_is_new(self) -> None:
+        """A record of steps without a checkpoint to go on from is not thrown away."""
+        refused = self._keeper.refused
+        if refused or self._store.last_step():
+            why = "; ".join(refused) or f"there is none in {self._keeper.root}"
+            raise RunError(
+                f"run {self.name} has no checkpoint to go on from: {why}. Put back one that is whole, or start a "
+                f"new run; the record stays as it is"
+            )
 
     def _check_edits(self) -> None:
         """Those in force at the checkpoint are in the record, or it isn't the record of this checkpoint."""
@@ -548,7 +505,7 @@ class Run:
         self._emit(StateChanged(state, reason))
 
     def _fail(self, error: BaseException) -> None:
-        reason = f"{error}" or type(error).__name__
+        reason = guards.told(error)
         if isinstance(error, FloatingPointError) or isinstance(error.__cause__, FloatingPointError):
             reason = f"{reason}. {self._keep_good()}"
         self._become(RunState.FAILED, reason)
@@ -556,7 +513,7 @@ class Run:
     def _engine_failed(self, error: BaseException) -> None:
         """The device thread died: whatever the main loop waits for will never come."""
         self._fault = error
-        if self._main is not None:
+        if self._main is not None and not self._ending:
             self._main.cancel()
 
     def _seconds(self) -> float:

@@ -48,8 +48,7 @@ def summary(folder: Path) -> RunSummary:
     """One run in brief."""
     run = RunSummary(folder.name, folder)
     try:
-        files = [folder, *folder.glob(f"{FILE}*")]
-        run.updated = max(file.stat().st_mtime for file in files)
+        run.updated = _written(folder)
         with Store.open(folder, read_only=True) as store:
             _fill(run, store)
             extended = [int(edit.after) for edit in store.edits() if edit.target == "run.steps"]
@@ -62,6 +61,12 @@ def summary(folder: Path) -> RunSummary:
     except (ValueError, TypeError) as error:
         run.problem = f"{folder}: the record {FILE} is damaged: {error}"
     return run
+
+
+def _written(folder: Path) -> float:
+    """The time of the last record. Reading one touches SQLite's other files and may leave an empty log."""
+    files = [file for file in (folder / FILE, folder / f"{FILE}-wal") if file.exists() and file.stat().st_size]
+    return max(file.stat().st_mtime for file in files or [folder])
 
 
 def _fill(run: RunSummary, store: Store) -> None:

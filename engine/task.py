@@ -62,9 +62,9 @@ class GameTask(Task):
         """`openings`, `draw`: see `GameEpisode`. `repeats`: games from each beginning, those that GRPO compares."""
         if notation not in ("compact", "words"):
             raise TaskError(f"{name}: option 'notation' is 'compact' or 'words', not {notation!r}")
-        if not isinstance(openings, int) or openings < 0:
+        if type(openings) is not int or openings < 0:
             raise TaskError(f"{name}: option 'openings' is a number of moves from 0, not {openings!r}")
-        if not isinstance(repeats, int) or repeats < 1:
+        if type(repeats) is not int or repeats < 1:
             raise TaskError(f"{name}: option 'repeats' is a number of games from 1, not {repeats!r}")
         if isinstance(draw, bool) or not isinstance(draw, int | float) or not -1.0 < draw < 1.0:
             raise TaskError(f"{name}: option 'draw' is a number between -1 and 1, a loss and a win, not {draw!r}")

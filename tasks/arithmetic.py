@@ -9,6 +9,7 @@ model that would rather talk can be shown some worked `examples`, and held to nu
 
 from __future__ import annotations
 
+import math
 import random
 import re
 from collections.abc import Sequence
@@ -32,6 +33,8 @@ from engine import (
 OPERATIONS = {"+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b}
 HELD_OUT = 500
 """Problems kept for evaluation."""
+MOST_ANSWERS = 1_000_000
+"""So many different answers there may be, to choose from where a role is constrained."""
 Question = tuple[int, str, int]
 NUMBER = re.compile(r"-?\d+")
 
@@ -86,25 +89,22 @@ class Arithmetic(Task):
     `examples` before each question."""
 
     def __init__(self, *, operators: str = "+-", digits: int = 2, samples: int = 8, examples: int = 0) -> None:
-        if not operators or set(operators) - OPERATIONS.keys():
+        if not isinstance(operators, str) or not operators or set(operators) - OPERATIONS.keys():
             raise TaskError(f"arithmetic: option 'operators' is some of +, - and *, not {operators!r}")
         for name, value, least, most in (
             ("digits", digits, 1, 4),
             ("samples", samples, 1, 1024),
             ("examples", examples, 0, 20),
         ):
-            if not isinstance(value, int) or not least <= value <= most:
+            if type(value) is not int or not least <= value <= most:
                 raise TaskError(f"arithmetic: option {name!r} is a whole number, {least} to {most}, not {value!r}")
-        self.operators, self.digits, self.samples = operators, digits, samples
+        self.operators, self.digits, self.samples = "".join(dict.fromkeys(operators)), digits, samples
+        self.answers = self._answers()
         self.examples = self._problems(random.Random("examples"), examples, frozenset())
         self.held_out = self._problems(random.Random("held out"), HELD_OUT, frozenset(self.examples))
 
     def setup(self, arena: Arena) -> None:
-        largest = 10**self.digits - 1
-        ends = [
-            OPERATIONS[operator](a, b) for operator in self.operators for a in (0, largest) for b in (0, largest)
-        ]
-        answers = [str(number) for number in range(min(ends), max(ends) + 1)]
+        answers = [str(number) for number in self.answers]
         arena.add_role(Role("Solver", max_tokens=12))
         arena.add_episode("problem", Problem(answers, self.examples))
         arena.add_episode("exam", Problem(answers, self.examples, greedy=True))
@@ -114,8 +114,9 @@ class Arithmetic(Task):
             arena.stores["problems"].add(problem)
 
     def requests(self, arena: Arena, n: int) -> list[EpisodeRequest]:
-        problems = arena.stores["problems"].sample(max(1, n // self.samples))
-        return [EpisodeRequest("problem", problem.data) for problem in problems for _ in range(self.samples)]
+        """Each problem `samples` times; the last one less often where `n` isn't a multiple."""
+        problems = arena.stores["problems"].sample(math.ceil(n / self.samples))
+        return [EpisodeRequest("problem", problem.data) for problem in problems for _ in range(self.samples)][:n]
 
     async def evaluate(self, arena: Arena, n: int, label: str) -> dict[str, float]:
         """Of held-out problems: `accuracy` answered greedily, `hardest` where both numbers are of full length,
@@ -129,6 +130,20 @@ class Arithmetic(Task):
         requests = [EpisodeRequest(kind, problem, is_trainable=False) for problem in problems]
         results = await arena.generate_rollouts(requests, label=f"{label}/{kind}")
         return [result.rewards.get("Solver", 0.0) for result in results]
+
+    def _answers(self) -> range:
+        """Every whole number from the least to the greatest answer."""
+        largest = 10**self.digits - 1
+        ends = [
+            OPERATIONS[operator](a, b) for operator in self.operators for a in (0, largest) for b in (0, largest)
+        ]
+        answers = range(min(ends), max(ends) + 1)
+        if len(answers) > MOST_ANSWERS:
+            raise TaskError(
+                f"arithmetic: option 'digits' = {self.digits} with 'operators' = {self.operators!r} has "
+                f"{len(answers):,} possible answers; up to {MOST_ANSWERS:,} there may be, so take fewer digits"
+            )
+        return answers
 
     def _problems(self, rng: random.Random, count: int, without: frozenset[Question]) -> list[Question]:
         """Different problems in random order: `count`, or half of those there are."""

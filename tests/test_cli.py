@@ -14,7 +14,9 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 import presets
 from engine.config import Config, parse, save
@@ -248,6 +250,55 @@ def test_resume_goes_on_to_as_many_steps_as_asked(runs_dir, monkeypatch, capsys,
     named = str(folder) if as_path else "nim-1"
     assert cli.main(["resume", named, "--steps", "6", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["steps"] == 6
+
+
+def test_resume_goes_on_with_other_settings(runs_dir, capsys):
+    folder = a_run(runs_dir / "nim-1")
+    made = cli._reopen(folder, "7", ["train.learning_rate = 1e-4", "train.grad_clip=0.5"])
+    assert (made.config.run.steps, made.config.train.learning_rate, made.config.train.grad_clip) == (7, 1e-4, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("train.learning_rat=1", "did you mean train.learning_rate?"),
+        ("train.learning_rate", "wants key=value"),
+        ("train.learning_rate=7", "train.learning_rate: wants a number above 0 and at most 1, not 7"),
+    ],
+)
+def test_one_mistake_in_what_is_set_on_resuming_and_nothing_is_set(runs_dir, capsys, change, message):
+    a_run(runs_dir / "nim-1")
+    assert cli.main(["resume", "nim-1", "--set", "train.grad_clip=0.5", "--set", change, "--headless"]) == 2
+    assert message in capsys.readouterr().err
+    with Store.open(runs_dir / "nim-1", read_only=True) as store:
+        assert store.edits() == []
+
+
+def test_what_is_fixed_for_a_run_is_not_set_on_resuming(runs_dir, capsys):
+    a_run(runs_dir / "nim-1")
+    assert cli.main(["resume", "nim-1", "--set", "lora.rank=4", "--headless"]) == 2
+    assert "selfplay-tui: lora.rank cannot change while a run goes on" in capsys.readouterr().err
+
+
+def test_what_cannot_be_exported_says_why_and_leaves_nothing(runs_dir, tmp_path, capsys):
+    a_run(runs_dir / "nim-1")
+    whole = tmp_path / "whole"
+    whole.mkdir()
+    save_file({"model.layers.0.mlp.up_proj.weight": np.zeros((2, 2), np.float32)}, whole / "adapters.safetensors")
+    (whole / "adapter_config.json").write_text('{"fine_tune_type": "full"}')
+    for source, message in (("nim-1", "the run has no checkpoint yet"), (whole, "--format mlx writes them")):
+        assert cli.main(["export", str(source), str(tmp_path / "out")]) == 2
+        assert message in capsys.readouterr().err
+        assert not (tmp_path / "out").exists()
+
+
+def test_the_command_that_goes_on_finds_a_run_kept_elsewhere(tmp_path, runs_dir, monkeypatch, capsys):
+    monkeypatch.setattr(cli, "_create", lambda config, where, name: ScriptedRun(where / name, fails="odd"))
+    elsewhere = str(tmp_path / "else where")
+    for where, found in (([], "mine"), (["--runs-dir", elsewhere], f"'{elsewhere}/mine'")):
+        cli.main(["run", "nim-pocket", "--headless", "--name", "mine", *where])
+        told = capsys.readouterr().out.splitlines()[-1]
+        assert told == f"go on with: selfplay-tui resume {found} (with other settings: --set KEY=VALUE)"
 
 
 # A process of its own

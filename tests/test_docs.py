@@ -23,8 +23,11 @@ ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def code_blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+RECIPES = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
+
+
+def code_blocks(language: str, page: str = README) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", page, re.DOTALL)
 
 
 def test_the_table_of_configuration_keys_is_that_of_the_schema():
@@ -98,9 +101,18 @@ def test_the_json_keys_in_the_readme_are_those_printed(tmp_path: Path):
     assert re.findall(r"`(\w+)`", sentence) == list(result(ScriptedRun(tmp_path / "r")))
 
 
-def test_every_command_line_in_the_readme_parses():
+def test_the_recipes_are_right():
+    blocks = code_blocks("toml", RECIPES)
+    assert len(blocks) > 8
+    for block in blocks:
+        config = parse(tomllib.loads(f'task.name = "nim"\n{block}'), "recipes.md")
+        load_task(config.task.name, config.task.options)
+
+
+def test_every_command_line_in_the_readme_and_the_recipes_parses():
     lines = [line for block in code_blocks("sh") for line in block.splitlines() if " selfplay-tui" in line]
     assert len(lines) > 4
+    lines += [line for block in code_blocks("sh", RECIPES) for line in block.splitlines()]
     for line in lines:
-        words = [word.strip('"') for word in line.split(" selfplay-tui", 1)[1].split()]
+        words = [word.strip('"') for word in line.split("selfplay-tui", 1)[1].split()]
         _parser().parse_args(words)

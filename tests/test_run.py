@@ -32,6 +32,7 @@ from engine.run import Run, RunError
 from engine.store import Store, StoreError
 from engine.task import TaskError
 from engine.training import checkpoint
+from engine.training.trainer import LocalTrainer
 from tui import cli
 
 
@@ -179,7 +180,6 @@ print(json.dumps([moves, logits]))
 async def moves_and_logits(run: Run) -> tuple[list[str], list[np.ndarray]]:
     """Greedy moves, and the policy's logits at every token of a prompt, for 1 to 20 sticks."""
     from engine import POLICY, Sampling
-    from engine.training.trainer import LocalTrainer
 
     trainer = await LocalTrainer.open(run.config, on_error=lambda error: None)
     prompts = [
@@ -289,6 +289,121 @@ async def test_a_damaged_checkpoint_is_refused_by_name_and_the_one_before_is_use
     said = [event.text for event in stream.drain() if type(event).__name__ == "Notice"]
     assert any("step-000002" in text and "learner.safetensors" in text for text in said)
     assert facts(second) == facts(run)
+
+
+@pytest.mark.parametrize("damage", ["every learner cut short", "no checkpoints"])
+def test_a_record_of_steps_is_not_thrown_away_for_want_of_a_checkpoint(finished, tmp_path, damage):
+    run, _ = finished
+    folder = tmp_path / "whole"
+    shutil.copytree(run.folder, folder)
+    if damage == "no checkpoints":
+        shutil.rmtree(folder / "checkpoints")
+    for file in folder.glob("checkpoints/*/learner.safetensors"):
+        file.write_bytes(b"")
+    said = "there is none in" if damage == "no checkpoints" else r"step-000003/learner\.safetensors: has 0 bytes"
+    with pytest.raises(RunError, match=f"run whole has no checkpoint to go on from: .*{said}"):
+        Run.open(folder)
+    with Store.open(folder) as store:
+        assert [step.step for step in store.steps()] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("file", "before", "after", "said"),
+    [
+        ("config.toml", 'kind = "rae"', 'kind = "grpo"', "GRPOCredit keeps no state, but was given"),
+        ("task.py", '"sticks"', '"matches"', "the task has no artifact store 'sticks'"),
+    ],
+)
+async def test_a_checkpoint_that_does_not_fit_is_not_gone_on_with_and_the_record_is_left_alone(
+    tmp_path, file, before, after, said
+):
+    (tmp_path / "task.py").write_text(CURRICULUM)
+    own = {"task__name": str(tmp_path / "task.py"), "task__options": {}, "checkpoint__keep": 9}
+    run = Run.create(small(**own, run__steps=2), tmp_path / "runs", "run")
+    await run.start()
+    assert run.state is RunState.FINISHED, run.reason
+    shutil.rmtree(run.folder / "checkpoints/step-000002")
+    changed = (tmp_path if file == "task.py" else run.folder) / file
+    assert before in changed.read_text()
+    changed.write_text(changed.read_text().replace(before, after))
+    with pytest.raises(RunError, match=rf"step-000001 was made with another task or \[credit\]: {said}"):
+        Run.open(run.folder)
+    with Store.open(run.folder) as store:
+        assert [step.step for step in store.steps()] == [1, 2]
+
+
+def slow_saving(monkeypatch) -> list[str]:
+    """Writing a checkpoint takes a while from now on; the reasons of those that were begun."""
+    begun, save = [], LocalTrainer.save
+
+    async def slowly(self, *arguments):
+        begun.append(arguments[-1])
+        await asyncio.sleep(0.2)
+        return await save(self, *arguments)
+
+    monkeypatch.setattr(LocalTrainer, "save", slowly)
+    return begun
+
+
+async def test_to_stop_twice_is_to_stop_once(tmp_path, monkeypatch):
+    run = Run.create(small(checkpoint__every=5), tmp_path, "twice")
+    playing = asyncio.create_task(run.start())
+    await until(lambda: run.step == 1)
+    begun = slow_saving(monkeypatch)
+    first = asyncio.create_task(run.stop())
+    await until(lambda: begun == ["auto"])
+    await run.stop()
+    await first
+    await playing
+    assert run.state is RunState.STOPPED
+    found, _ = checkpoint.latest(run.folder / "checkpoints")
+    assert found is not None
+    assert found.step == run.step >= 1
+    with Store.open(run.folder) as store:
+        assert (store.state() or run).state is RunState.STOPPED
+
+
+async def test_a_stop_while_the_best_is_being_kept_keeps_it_as_the_best(tmp_path, monkeypatch):
+    measured = "[0.1, 0.9][min(1, int(label.removeprefix('eval-')))]"
+    text = FAILING.replace("FAIL_EVERY", "99").replace('"win_vs_random": 0.0', f'"win_vs_random": {measured}')
+    (tmp_path / "task.py").write_text(text)
+    own = {"task__name": str(tmp_path / "task.py"), "task__options": {}, "eval__every": 1}
+    run = Run.create(small(**own), tmp_path / "runs")
+    begun = slow_saving(monkeypatch)
+    playing = asyncio.create_task(run.start())
+    await until(lambda: "best" in begun)
+    await run.stop()
+    await playing
+    assert (run.state, run.step) == (RunState.STOPPED, 1)
+    assert "best" in checkpoint.load(run.folder / "checkpoints/step-000001").reasons
+
+
+async def test_a_checkpoint_asked_for_in_a_step_that_fails_is_refused(tmp_path, monkeypatch):
+    """Weights were learnt that the record knows nothing of. To end what is played ahead takes a moment."""
+    run = Run.create(small(checkpoint__every=5, run__max_staleness=1), tmp_path)
+    asked: list[asyncio.Task] = []
+    train, record = LocalTrainer.train, Store.record_step
+
+    async def asking(self, records):
+        if run.step == 1:
+            asked.append(asyncio.create_task(run.checkpoint()))
+            await asyncio.sleep(0)
+        return await train(self, records)
+
+    def failing(self, step, *arguments, **more):
+        if step == 2:
+            raise StoreError("disk is full")
+        record(self, step, *arguments, **more)
+
+    monkeypatch.setattr(LocalTrainer, "train", asking)
+    monkeypatch.setattr(Store, "record_step", failing)
+    await run.start()
+    assert (run.state, run.reason) == (RunState.FAILED, "disk is full")
+    with pytest.raises(RunError, match="nothing new to save"):
+        await asked[0]
+    again = Run.open(run.folder)
+    assert again.step == 0
+    await again.stop()
 
 
 async def test_a_pause_holds_within_a_tick_and_changes_nothing(finished, tmp_path):
@@ -464,6 +579,61 @@ async def test_ten_failures_in_a_row_stop_the_run_with_its_state_saved(tmp_path)
     found, _ = checkpoint.latest(tmp_path / "runs/failing/checkpoints")
     assert found is not None
     assert found.step == 0
+
+
+async def test_a_task_that_fails_in_an_evaluation_costs_no_finished_step_and_it_is_made_up_for(tmp_path):
+    evaluation = """
+        if label == "eval-3" and Path(__file__).with_name("broken").exists():
+            raise KeyError("a fault of the task")
+        return {"win_vs_random": 0.5}
+"""
+    text = "from pathlib import Path\n" + FAILING.replace("FAIL_EVERY", "99")
+    (tmp_path / "task.py").write_text(text.replace('        return {"win_vs_random": 0.0}\n', evaluation[1:]))
+    (tmp_path / "broken").touch()
+    own = {"task__name": str(tmp_path / "task.py"), "task__options": {}, "checkpoint__every": 9}
+    run = Run.create(small(**own), tmp_path / "runs")
+    await run.start()
+    line = 1 + (tmp_path / "task.py").read_text().split("raise KeyError")[0].count("\n")
+    assert run.state is RunState.FAILED
+    assert run.reason == f"KeyError: 'a fault of the task' ({tmp_path / 'task.py'}, line {line})"
+    (tmp_path / "broken").unlink()
+    again = Run.open(run.folder)
+    assert again.step == 3
+    await again.start()
+    assert again.state is RunState.FINISHED, again.reason
+    with Store.open(run.folder) as store:
+        assert [evaluation.step for evaluation in store.evaluations()] == [0, 3]
+
+
+async def test_evaluation_games_that_all_fail_are_no_evaluation(tmp_path):
+    played = "(await arena.generate_rollouts([EpisodeRequest('sometimes')] * 12, label=label)) and"
+    text = FAILING.replace("FAIL_EVERY", "1").replace("return {", f"return {played} {{")
+    (tmp_path / "task.py").write_text(text)
+    run = Run.create(small(task__name=str(tmp_path / "task.py"), task__options={}), tmp_path / "runs")
+    await run.start()
+    assert run.state is RunState.FAILED
+    assert "10 episodes in a row failed; the last, eval-0/9, with ValueError" in run.reason
+    assert run.evaluations.step == -1
+    again = Run.open(run.folder)
+    assert again.evaluations.step == -1
+    await again.stop()
+
+
+async def test_another_metric_and_goal_name_the_best_from_when_they_are_set(tmp_path):
+    measured = "[0.5, 0.4, 0.1, 0.9][int(label.removeprefix('eval-'))]"
+    text = FAILING.replace("FAIL_EVERY", "99").replace('"win_vs_random": 0.0', f'"score": {measured}')
+    (tmp_path / "task.py").write_text(text)
+    own = {"task__name": str(tmp_path / "task.py"), "task__options": {}, "eval__every": 1, "eval__metric": ""}
+    run = Run.create(small(**own), tmp_path / "runs", "edited")
+    await run.set("eval.metric", "score")
+    await run.set("eval.goal", "min")
+    await run.start()
+    assert run.state is RunState.FINISHED, run.reason
+    assert (run.evaluations.best_step, run.evaluations.best) == (2, {"score": 0.1})
+    assert "best" in checkpoint.load(run.folder / "checkpoints/step-000002").reasons
+    again = Run.open(run.folder)
+    assert (again.evaluations.metric, again.evaluations.goal) == ("score", "min")
+    await again.stop()
 
 
 async def test_rollouts_may_be_played_ahead_of_the_learner(tmp_path):

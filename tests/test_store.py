@@ -17,7 +17,7 @@ from engine import batches
 from engine.config import parse, save
 from engine.events import CheckpointSaved, EditApplied, EvaluationFinished, Notice, RunState, StepFinished
 from engine.store import FILE, Store, StoreError, in_use
-from engine.summaries import summaries
+from engine.summaries import summaries, summary
 from engine.types import Completion, Credit, GenerateResult, Rollout, Sampling, StopReason, Turn
 
 CREDIT = Credit(advantage=0.75, reward=1.0, baseline=0.25, spread=0.0, group="nim/First", group_size=64)
@@ -313,6 +313,15 @@ def test_a_folder_that_is_no_run_and_a_run_of_another_format_are_refused(store, 
 def test_a_run_is_never_made_over_another(store):
     with pytest.raises(StoreError, match="already"):
         Store.create(store.folder)
+
+
+def test_a_run_that_is_only_looked_at_was_not_used(tmp_path: Path):
+    for place, name in enumerate(("older", "newer")):
+        Store.create(tmp_path / name).close()
+        os.utime(tmp_path / name / FILE, (1e9 + place, 1e9 + place))
+    for _ in range(2):
+        summary(tmp_path / "older")
+    assert [(run.name, run.updated) for run in summaries(tmp_path)] == [("newer", 1e9 + 1), ("older", 1e9)]
 
 
 def test_summaries_tell_each_run_and_never_raise(tmp_path: Path):

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
+from engine.types import AVERAGE
 from tui.series import Array
 from tui.state import Store
 from tui.views import Mark
-from tui.words import label, number
+from tui.words import exact, label, number
 
-MOST = 12
+MOST = 16
 """Charts offered at most."""
 
-PREFERRED = ("loss", "entropy", "kl", "mismatch", "clipped", "grad_norm", "learning_rate")
-"""Step metrics, by the beginning of their names, the telling ones first."""
+PREFERRED = (
+    "loss", "entropy", "kl", "mismatch_mean", "clip_fraction", "grad_norm", "sft_loss", "dpo_loss", "dpo_accuracy",
+    "signal", "flat_groups", "learning_rate",
+)  # fmt: skip
+"""Step metrics, the telling ones first."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,27 +56,46 @@ def charts(store: Store) -> list[ChartModel]:
 
     def single(name: str, title: str, note: str = "") -> ChartModel:
         series = store.series[name]
-        return ChartModel(title, (Curve(title, *series.arrays()),), marks, bounds, note or number(series.last, 3))
+        return ChartModel(title, (Curve(title, *series.arrays()),), marks, bounds, note or exact(series.last))
+
+    def measured(metric: str, note: str = "") -> ChartModel:
+        """An evaluation's metric, of the policy and of its average where both were measured."""
+        name, twin = f"eval/{metric}", f"eval/{AVERAGE}_{metric}"
+        if twin not in store.series:
+            return single(name, label(name), note)
+        curves = (Curve("policy", *store.series[name].arrays()), Curve(AVERAGE, *store.series[twin].arrays()))
+        return ChartModel(label(name), curves, marks, bounds)
 
     models: list[ChartModel] = []
     verdict = store.verdict
+    chosen = ""
     if verdict is not None:
-        note = f"{number(verdict.first)} → {number(verdict.latest)}"
-        models.append(single(f"eval/{verdict.metric}", label(verdict.metric), note))
+        chosen = _of_policy(verdict.metric, store)
+        models.append(measured(chosen, f"{number(verdict.first)} → {number(verdict.latest)}"))
     by_role = [(role, store.series[f"reward/{role}"]) for role in store.roles if f"reward/{role}" in store.series]
     if by_role:
         curves = tuple(Curve(role, *series.arrays(), store.sign_of(role)) for role, series in by_role)
         models.append(ChartModel("mean reward", curves, marks, bounds))
-    chosen = f"eval/{verdict.metric}" if verdict is not None else ""
-    rest = [name for name in store.series if name != chosen and not name.startswith("reward/")]
-    models += [single(name, label(name)) for name in sorted(rest, key=_rank)]
+    for name in sorted(store.series, key=lambda name: _rank(name, store.series[name].ys)):
+        metric = name.removeprefix("eval/")
+        if name.startswith("reward/") or (name != metric and _of_policy(metric, store) != metric):
+            continue
+        if metric == name:
+            models.append(single(name, label(name)))
+        elif metric != chosen:
+            models.append(measured(metric))
     return models[:MOST]
 
 
-def _rank(name: str) -> tuple[int, str]:
+def _of_policy(metric: str, store: Store) -> str:
+    """The metric of the policy that one of its average belongs to; any other as it is."""
+    own = metric.removeprefix(f"{AVERAGE}_")
+    return own if f"eval/{own}" in store.series else metric
+
+
+def _rank(name: str, values: list[float]) -> tuple[bool, int, str]:
+    nothing = not np.any(values)  # such as draws where there are none: last
     if name.startswith("eval/"):
-        return 1, name  # the other things an evaluation measured come right after the loss
-    for place, beginning in enumerate(PREFERRED):
-        if name.startswith(beginning):
-            return 2 * place, name
-    return 2 * len(PREFERRED), name
+        return nothing, 1, name  # the other things an evaluation measured come right after the loss
+    place = PREFERRED.index(name) if name in PREFERRED else len(PREFERRED)
+    return nothing, 2 * place, name

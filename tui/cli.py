@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
 
 def resume(args: argparse.Namespace) -> int:
     folder = _find_run(args.run, args.runs_dir)
-    return _start(args, lambda: _reopen(folder, args.steps))
+    return _start(args, lambda: _reopen(folder, args.steps, args.set))
 
 
 def export(args: argparse.Namespace) -> int:
@@ -102,7 +102,7 @@ def list_runs(args: argparse.Namespace) -> int:
             continue
         measured = f"{words.label(info.metric)} {words.number(info.value)}" if info.value is not None else ""
         steps = f"{info.step}/{info.steps}"
-        print(f"{info.name:<20} {info.state:<12} {steps:>9}  {measured:<24} {info.title}  {info.when}".rstrip())
+        print(f"{info.name:<20} {info.state:<12} {steps:>9}  {measured:<27} {info.title}  {info.when}".rstrip())
     if not found:
         print(f"no runs in {args.runs_dir}", file=sys.stderr)
     return 0
@@ -145,17 +145,18 @@ def _start(args: argparse.Namespace, make: Callable[[], Run]) -> int:
     except (RunError, TaskError) as error:
         return _refuse(error)
     if args.headless or args.json or not _has_terminal():
-        return _drive(made, args.json)
+        return _drive(made, args)
     return _open_app(args, made)
 
 
-def _drive(made: Run, as_json: bool) -> int:
+def _drive(made: Run, args: argparse.Namespace) -> int:
     from tui import headless
 
     progress = headless.Progress(sys.stderr)
     progress.say(f"run {made.name} in {made.folder}")
     code = asyncio.run(headless.drive(made, progress))
-    print(headless.result_json(made) if as_json else headless.result_text(made), flush=True)
+    name = made.name if args.runs_dir == _default_runs_dir() else str(made.folder)
+    print(headless.result_json(made) if args.json else headless.result_text(made, name), flush=True)
     return code
 
 
@@ -165,7 +166,7 @@ def _create(config: Config, runs_dir: Path, name: str | None) -> Run:
     return Run.create(config, runs_dir, name)
 
 
-def _reopen(folder: Path, steps: str | None) -> Run:
+def _reopen(folder: Path, steps: str | None, changes: Sequence[str] = ()) -> Run:
     from engine.run import Run
 
     if steps is not None:
@@ -173,14 +174,18 @@ def _reopen(folder: Path, steps: str | None) -> Run:
         if steps.isdecimal() and int(steps) <= done:
             raise UsageError(f"--steps: {folder.name} has done {done} already; wants a number above that")
     made = Run.open(folder)
+    config = configuration.override(made.config, changes)  # all of them are looked at before one is put in force
     if steps is not None:
-        configuration.set_value(made.config, "run.steps", steps, "--steps")
-        asyncio.run(_extend(made, steps))
+        configuration.set_value(config, "run.steps", steps, "--steps")
+        changes = [*changes, f"run.steps={steps}"]
+    asyncio.run(_change(made, changes))
     return made
 
 
-async def _extend(made: Run, steps: str) -> None:
-    await made.set("run.steps", steps)
+async def _change(made: Run, changes: Sequence[str]) -> None:
+    for change in changes:
+        key, _, value = change.partition("=")
+        await made.set(key.strip(), value.strip())
 
 
 def _configured(preset: str, args: argparse.Namespace) -> Config:
@@ -258,6 +263,7 @@ def run_info(item: RunSummary) -> RunInfo:
         metric=metric,
         value=item.last.get(metric),
         when=_ago(time.time() - item.updated) if item.updated else "",
+        reason=item.reason,
         problem=item.problem or None,
     )
 
@@ -324,8 +330,17 @@ def _parser() -> argparse.ArgumentParser:
     again = add("resume", resume, "Go on with a run that was stopped or killed.", rate, display)
     again.add_argument("run", metavar="RUN", help="a run's name, or its folder")
     again.add_argument("--steps", metavar="N", help="go on until this many steps in all")
+    again.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="change a key from here on, such as train.learning_rate; repeatable",
+    )
     out = add("export", export, "Write the adapter that a run has learnt into a folder, for other programs.")
-    out.add_argument("source", metavar="RUN", help="a run, for its newest checkpoint, or a checkpoint's folder")
+    out.add_argument(
+        "source", metavar="RUN", help="a run, for its newest checkpoint, or the folder of a checkpoint"
+    )
     out.add_argument("folder", metavar="FOLDER", type=lambda text: Path(text).expanduser(), help="new or empty")
     out.add_argument(
         "--format", choices=("peft", "mlx"), default="peft", help="of Hugging Face's peft (default), or of mlx-lm"
@@ -344,7 +359,7 @@ def _add_models(listing: argparse.ArgumentParser) -> None:
         "--json", action="store_true", default=argparse.SUPPRESS, help="one JSON object on stdout, sizes in bytes"
     )
     listing.add_argument("--json", action="store_true", help="one JSON object on stdout, sizes in bytes")
-    actions = listing.add_subparsers(title="more", metavar="")
+    actions = listing.add_subparsers(title="more", metavar="COMMAND")
     text = "Tell what a model's files say, without loading it."
     showing = actions.add_parser("show", help=text, description=text, parents=[unless_told], allow_abbrev=False)
     showing.set_defaults(command=show_model)

@@ -26,6 +26,10 @@ def main(source: Path, target: Path, form: str) -> int:
     try:
         folder, what = _adapter_of(source)
         parameters, config = adapter_folders.read(folder)
+        if form == "peft" and config.get("fine_tune_type") == "full":
+            raise ExportError(
+                f"{what} has whole weights (lora.kind is 'full'): --format mlx writes them, PEFT has none"
+            )
         adapter_folders.write(target, parameters, config, form, _model_of(folder))
     except (CheckpointError, adapter_folders.AdapterError) as error:
         raise ExportError(f"{error}") from error
@@ -36,7 +40,7 @@ def main(source: Path, target: Path, form: str) -> int:
 def _adapter_of(source: Path) -> tuple[Path, str]:
     """Where the adapter lies, every file of its checkpoint checked, and what to call it."""
     checkpoints = source / checkpoint.ROOT
-    if checkpoints.is_dir():
+    if checkpoints.is_dir() or (source / CONFIG).is_file():
         found, refused = checkpoint.latest(checkpoints)
         for problem in refused:
             print(f"{problem}; the one before it is used", file=sys.stderr)

@@ -6,6 +6,7 @@ import asyncio
 import json
 import math
 import os
+import shlex
 import shutil
 import signal
 from typing import TYPE_CHECKING, Any, TextIO
@@ -190,8 +191,8 @@ def result_json(run: Run) -> str:
     return json.dumps(result(run), allow_nan=False)
 
 
-def result_text(run: Run) -> str:
-    """What a run came to, for a person."""
+def result_text(run: Run, name: str) -> str:
+    """What a run came to, for a person; `name` is what `resume` finds it by."""
     status, metric = run.status(), run.config.eval.metric
     lines = [
         f"{run.name}: {run.state.value} after {words.plural(status.step, 'step')}, {words.elapsed(status.seconds)}"
@@ -205,7 +206,8 @@ def result_text(run: Run) -> str:
         )
     lines.append(f"kept in {run.folder}")
     if run.state is not RunState.FINISHED:
-        lines.append(f"go on with: selfplay-tui resume {run.name}")
+        otherwise = " (with other settings: --set KEY=VALUE)" if run.state is RunState.FAILED else ""
+        lines.append(f"go on with: selfplay-tui resume {shlex.quote(name)}{otherwise}")
     return "\n".join(lines)
 
 

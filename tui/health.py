@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from engine.events import RunState
 from tui.interface import StatusLike
 from tui.state import Store
 from tui.words import number, plural
@@ -22,6 +23,14 @@ MISMATCH_WATCH, MISMATCH_BAD = 0.02, 0.2
 """Mean |log-probability| by which sampler and learner may differ, nats."""
 
 
+ADVICE = {
+    "one rollout": "play several from each beginning, as by task.options.repeats",
+    "rewards": "rewards must differ to be learnt from",
+    "finite": "lower train.learning_rate or train.grad_clip",
+}
+"""Why a step was skipped, by words of it, and what to do."""
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One line of health."""
@@ -35,7 +44,9 @@ class Finding:
 def findings(store: Store, status: StatusLike | None, left_out: int = 0) -> list[Finding]:
     """What there is to say, always in the same order. `left_out` counts events the screen came too late for."""
     metrics = store.metrics
-    said = [
+    failed = store.run_state is RunState.FAILED
+    said = [Finding("run", "bad", "failed: the reason stands above")] if failed else []
+    said += [
         _signal(store),
         _moved(metrics),
         _finite(store),
@@ -55,7 +66,7 @@ def _signal(store: Store) -> Finding:
         return Finding(name, "none", "no step yet")
     if store.skipped and store.skipped[-1][0] == store.step:
         why = store.skipped[-1][1]
-        advice = "rewards must differ to be learnt from" if "rewards" in why else ""
+        advice = next((told for words, told in ADVICE.items() if words in why), "")
         return Finding(name, "bad", f"step skipped: {why}", advice)
     share = store.metrics.get("signal", math.nan)
     if math.isnan(share):

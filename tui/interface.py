@@ -51,6 +51,8 @@ class RunInfo:
     """Such as `"2 h ago"`."""
     problem: str | None = None
     """Why it can't be opened, in a sentence."""
+    reason: str = ""
+    """Why it failed, in a sentence; empty where it didn't."""
 
 
 class StatusLike(Protocol):

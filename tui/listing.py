@@ -43,12 +43,14 @@ def _markup(look: Style | None) -> str:
 def preset_entry(preset: PresetInfo, cells: int, colours: Palette) -> Content:
     """Two lines: its name, model and cost; what it teaches, or what is wrong with it."""
     soft = style(colours.soft)
-    name = one_line(preset.name, 60)
-    left: Line = (
-        (f" {fit(name, max(16, width(name)))}  ", style(colours.text, bold=True)),
-        (one_line(preset.model, 60), soft),
-    )
-    tail = " · ".join(text for text in (one_line(preset.memory, 40), one_line(preset.source, 20)) if text)
+    name, model = one_line(preset.name, 60), one_line(preset.model, 60)
+    cost, source = one_line(preset.memory, 40), one_line(preset.source, 20)
+    tail = " · ".join(text for text in (cost, source) if text)
+    name = f" {fit(name, max(18, width(name)))}  "
+    if width(name + model + tail) + 2 > cells:  # what it costs matters more than whose it is, or who made its model
+        tail = cost
+        model = fit(model, min(width(model), max(cells - width(name + tail) - 2, 8)))
+    left: Line = ((name, style(colours.text, bold=True)), (model, soft))
     first = spread(left, ((tail + " ", soft),), cells)
     if preset.problem:
         return _content([first, ((" ! " + fit(one_line(preset.problem), cells - 4), style(colours.watch)),)])
@@ -106,6 +108,7 @@ def describe(item: PresetInfo | RunInfo | Live, cells: int, colours: Palette) ->
                 ("result", value),
                 ("used", item.when),
                 ("folder", str(item.folder)),
+                ("why", item.reason),
             ]
             problem, todo = item.problem, "enter opens it" if item.state == "finished" else "enter resumes it"
         case Live():

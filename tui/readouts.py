@@ -95,7 +95,8 @@ def gists(
     soft = style(colours.soft)
     live = store.live()
     testing = sum(episode.is_evaluation for episode in live)
-    words = f"{len(live):,} in play" + (f", {testing:,} eval" if testing else "")
+    over = store.run_state in (RunState.FAILED, RunState.STOPPED) and live
+    words = f"{len(live):,} {'cut short' if over else 'in play'}" + (f", {testing:,} eval" if testing else "")
     episodes: Line = ((words, soft),)
     signs = legend(store, colours)
     if span(signs) + span(episodes) + 22 < cells:
@@ -171,13 +172,17 @@ def _bar(done: int, whole: int, cells: int) -> str:
     return "━" * filled + "┄" * (cells - filled)
 
 
-def failure(reason: str, folder: str, step: int, cells: int, colours: Palette) -> list[Line]:
-    """Why a run failed and what to do, as a banner."""
+def failure(reason: str, folder: str, kept: int | None, cells: int, colours: Palette) -> list[Line]:
+    """Why a run failed and what to do, as a banner. `kept` is the step of its newest sound checkpoint."""
     told = wrap(f"✗ The run failed: {one_line(reason, 600) or 'no reason was given'}", cells - 2)
-    kept = f"step {step} is kept in {one_line(folder)}" if step else f"its folder is {one_line(folder)}"
-    todo = wrap(f"{kept}. Mend the cause, then resume it from Home (esc).", cells - 4)
+    begins = "It has no checkpoint yet" if kept is None else f"Step {kept} is kept"
+    todo = wrap(
+        f"{begins}. Mend the cause, then resume it from Home (esc), or with other settings by "
+        f"selfplay-tui resume {one_line(folder)} --set KEY=VALUE",
+        cells - 4,
+    )
     return [
-        *(((f" {line}", style(colours.bad, bold=True)),) for line in told[:4]),
+        *(((f" {line}", style(colours.bad, bold=True)),) for line in told[:5]),
         *(((f"   {line}", style(colours.text)),) for line in todo),
     ]
 

@@ -17,14 +17,17 @@ from engine.inference.facts import WEIGHT_FILES, Machine
 from tui import words
 
 FITS, TIGHT = 0.4, 0.7
-"""Shares of this machine's memory up to which weights fit easily, or at all, where only they are known."""
+"""Shares of this machine's memory that weights may take before it is doubtful, or hopeless, that a run fits."""
 
 BILLIONS = re.compile(r"(\d+(?:\.\d+)?)\s?([bm])(?![a-z])", re.IGNORECASE)
 BITS = re.compile(r"(\d+)[-_ ]?bit", re.IGNORECASE)
 
 
 def verdict(config: Config, machine: Machine | None = None) -> str:
-    """Such as `"0.9 GB · fits"`, as `selfplay-tui models` has it; empty where nothing is known."""
+    """Such as `"0.9 GB · fits"`, as `selfplay-tui models` has it; empty where nothing is known.
+
+    Of a model that isn't here its name tells the weights alone: `"844 MB to fetch"`, and whether they are too much.
+    """
     there = machine or here()
     path = _files(config.model.source)
     if path is not None:
@@ -37,7 +40,8 @@ def verdict(config: Config, machine: Machine | None = None) -> str:
     if size is None:
         return ""
     share = size / there.memory
-    return f"{words.memory(size)} · {'fits' if share <= FITS else 'tight' if share <= TIGHT else 'too big'}"
+    doubt = "" if share <= FITS else " · tight" if share <= TIGHT else " · too big"
+    return f"{words.memory(size)} to fetch{doubt}"
 
 
 def weights(source: str) -> float | None:

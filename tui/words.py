@@ -23,6 +23,15 @@ def number(value: float, decimals: int = 2) -> str:
     return f"{value:.{decimals}f}".replace("-", MINUS)
 
 
+def exact(value: float) -> str:
+    """`0.133`, `0.0008`, `805`, `2,000`: three digits that tell something, whatever is measured."""
+    if not math.isfinite(value):
+        return "–"
+    if value == round(value) or abs(value) >= 100:
+        return f"{value:,.0f}".replace("-", MINUS)
+    return number(value, 3) if abs(value) >= 0.1 else f"{value:.3g}".replace("-", MINUS)
+
+
 def count(value: float) -> str:
     """`812`, `5.1k`, `2.3M`."""
     for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):

@@ -24,6 +24,9 @@ from engine.inference.models import LanguageModel
 
 KINDS: dict[str, type[SlotLinear]] = {"lora": SlotLinear, "dora": DoRALinear, "full": FullLinear}
 
+SETTINGS = {"fine_tune_type": "lora.kind", "rank": "lora.rank", "scale": "lora.scale"}
+"""What mlx-lm's configuration of an adapter calls what has to be the same here."""
+
 
 class AdaptedLayers:
     """The adapted layers of one model. Making one puts slot-aware layers in their place, which look into `active`.
@@ -67,15 +70,8 @@ class AdaptedLayers:
         mx.eval(parameters)
         return parameters
 
-    def used(self, parameters: Parameters) -> Parameters:
-        """What a forward pass looks up, of what is learnt. Differentiable."""
-        scaled = {
-            name: array * self.scale if name.endswith("lora_b") else array for name, array in parameters.items()
-        }
-        return scaled | self._gains(parameters)
-
-    def used_packed(self, packed: Packed) -> Packed:
-        """The same in float32 of an adapter packed by `families`. Not evaluated yet."""
+    def used(self, packed: Packed) -> Packed:
+        """What a forward pass looks up, of what is learnt; both packed. Differentiable, float32, not evaluated."""
         packed = {family: array.astype(mx.float32) for family, array in packed.items()}
         gains = self._gains(self.families.unpack(packed)) if self.lora.kind == "dora" else {}
         scaled = {family: packed[family] * self.scale for family in self.families.of("lora_b")}
@@ -113,17 +109,16 @@ class AdaptedLayers:
 
     def check_settings(self, config: dict[str, Any], where: str) -> None:
         """Raises AdapterError if mlx-lm's configuration of an adapter isn't `config`'s own kind, rank and scale."""
-        found = {"fine_tune_type": "lora"} | config | config.get("lora_parameters", {})
         own = self.config()
-        for key, value in (own | own["lora_parameters"]).items():
-            there = found.get(key)
-            if key == "scale" and isinstance(there, (int, float)) and math.isclose(there, value, rel_tol=1e-9):
-                continue
-            setting = {"fine_tune_type": "lora.kind", "rank": "lora.rank", "scale": "lora.scale"}.get(key)
-            if setting and there != value:
+        here, there = own | own["lora_parameters"], {"fine_tune_type": "lora"} | config
+        there |= config.get("lora_parameters", {})
+        for key, setting in SETTINGS.items():
+            ours, theirs = here.get(key), there.get(key)
+            rounded = isinstance(theirs, float) and isinstance(ours, float) and math.isclose(ours, theirs)
+            if key in here and ours != theirs and not rounded:  # what is fine-tuned as a whole has no rank
                 plain = " and lora.rslora=false" if key == "scale" and self.lora.rslora else ""
-                wanted = f"to use it, set {setting}={there}{plain}"
-                raise AdapterError(f"{where}: {key} is {there!r}; here it is {value!r}; {wanted}")
+                wanted = f"to use it, set {setting}={theirs}{plain}"
+                raise AdapterError(f"{where}: {key} is {theirs!r}; here it is {ours!r}; {wanted}")
 
     def _gains(self, parameters: Parameters) -> Parameters:
         found: Parameters = {}

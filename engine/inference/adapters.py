@@ -40,7 +40,7 @@ class Adapters:
         self, lm: LanguageModel, lora: LoRAConfig, *, memory: int | None = None, dtype: mx.Dtype = mx.float32
     ) -> None:
         self.lora = lora
-        self._dtype = lm.dtype
+        self._computed_in = lm.dtype
         self._active = Active()
         self._layers = AdaptedLayers(lm, lora, self._active)
         self.families = self._layers.families
@@ -79,7 +79,7 @@ class Adapters:
         """The same of an adapter packed by `families`, of which nothing is copied but into the slot."""
         if player == BASE:
             raise ValueError(f"player {BASE!r} is the model without an adapter and can't be published to")
-        packed = self._slots.prepared(self._layers.used_packed(packed))
+        packed = self._slots.prepared(self._layers.used(packed))
         broken = self._slots.broken(packed)
         if broken:
             more = f" and {len(broken) - 1} more" if len(broken) > 1 else ""
@@ -178,7 +178,7 @@ class Adapters:
     @contextmanager
     def learning(self, parameters: Parameters) -> Iterator[None]:
         """Forward passes within use these parameters for every row, and can be differentiated by them."""
-        with self._using(self._layers.used(parameters), None):
+        with self.learning_packed(self.families.pack(parameters)):
             yield
 
     @contextmanager
@@ -188,7 +188,7 @@ class Adapters:
         A float32 adapter would have every layer keep its input in float32 too, twice what it takes in bfloat16.
         Its gradient is rounded once, where it comes back to float32.
         """
-        used = {family: array.astype(self._dtype) for family, array in self._layers.used_packed(packed).items()}
+        used = {family: array.astype(self._computed_in) for family, array in self._layers.used(packed).items()}
         with self._using(self.families.unpack(used), None):
             yield
 

@@ -17,13 +17,15 @@ CHOOSE = """
   const int begin = warp * STRETCH, end = min(V, begin + STRETCH);
   const bool greedy = temperature[b] == 0;
   const float cold = greedy ? 1.0f : 1.0f / temperature[b];
+  // Rounded, so that it isn't contracted with what is subtracted later: the likeliest token has to weigh 1 exactly.
+  auto scaled = [&](int i) { return __fmul_rn(static_cast<float>(row[i]), cold); };
   __shared__ float tops[WARPS], sums[WARPS];
   __shared__ int places[WARPS];
 
   float top = -INFINITY;
   int place = V;
   for (int i = begin + lane; i < end; i += 32) {
-    const float z = static_cast<float>(row[i]) * cold;
+    const float z = scaled(i);
     if (z > top || isnan(z)) top = z, place = i;
     if (isnan(z)) break;
   }
@@ -45,10 +47,10 @@ CHOOSE = """
     return;
   }
 
-  const float least = FLOORED ? floors[b] : LEAST;
+  const float least = FLOORED ? floors[b] * (1.0f - 1e-6f) : LEAST;  // made by another exp, perhaps an ulp away
   float sum = 0;
   for (int i = begin + lane; i < end; i += 32) {
-    const float weight = expf(static_cast<float>(row[i]) * cold - top);
+    const float weight = expf(scaled(i) - top);
     sum += weight >= least ? weight : 0.0f;
   }
   for (int o = 16; o; o /= 2) sum += __shfl_xor_sync(~0u, sum, o);
@@ -71,7 +73,7 @@ CHOOSE = """
   int last = -1, found = -1;
   for (int first = begin; first < end && found < 0; first += 32) {
     const int i = first + lane;
-    float weight = i < end ? expf(static_cast<float>(row[i]) * cold - top) : 0.0f;
+    float weight = i < end ? expf(scaled(i) - top) : 0.0f;
     if (weight < least) weight = 0;
     float upto = weight;
     for (int o = 1; o < 32; o *= 2) {
@@ -87,7 +89,7 @@ CHOOSE = """
   if (found < 0) found = last;
   if (lane == 0) {
     tokens[b] = found;
-    logprobs[b] = static_cast<float>(row[found]) * cold - top - logf(total);
+    logprobs[b] = scaled(found) - top - logf(total);
   }
 """
 

@@ -11,8 +11,6 @@ from engine.inference.facts import Facts, Machine
 FITS, TIGHT = 0.7, 0.95
 """Shares of the machine's memory up to which a run fits easily, or at all."""
 
-COPIES = 2
-"""Of an adapter in the slots, those of the policy and of the base."""
 KEPT_HIDDEN, KEPT_INNER, KEPT_SCORES = 8, 3, 1.5
 """How many vectors of the hidden and of the inner size, and of attention scores where they are made at all, a block
 keeps of each token for the way back. Measured on Llamas of 2 to 30 blocks, as the next."""
@@ -21,9 +19,9 @@ WORKED_HIDDEN, WORKED_INNER, WORKED_SCORES = 10, 5, 3
 LOGITS = 9
 """How many float32 arrays of a chunk's logits there are at once."""
 CHUNK_ELEMENTS = 1 << 24
-"""Logits made at once: `engine.training.logprobs` has the same number."""
-MICROBATCH = 16384
-"""The most tokens that a measured budget has: `engine.training.budget` has the same number."""
+"""Most logits (positions × vocabulary) that learning makes at once: 64 MiB in float32."""
+MOST_TOKENS = 16384
+"""Of a backward pass, where the number is measured. A tick has one such pass, and players wait for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +32,9 @@ class Estimate:
     kv: int
     """Keys and values of all rows, and of what was said before."""
     adapters: int
-    """Policy and base in their slots."""
+    """Policy, base, and the average if there is one, in their slots."""
     learner: int
-    """The parameters learnt, their gradient and the optimiser's moments."""
+    """The parameters learnt, their gradient, the optimiser's moments, and the average if there is one."""
     microbatch: int
     """What a backward pass keeps."""
     least: int
@@ -79,11 +77,9 @@ def estimate(facts: Facts, on_cpu: bool, model: ModelConfig, lora: LoRAConfig, t
     A measured budget (`train.microbatch_tokens = 0`) is made to fit, and counts with a quarter of its most tokens.
     """
     context = min(facts.context or model.context, model.context)
-    budget = max(context, train.microbatch_tokens or MICROBATCH // 4)
-    learnt = facts.learnt(lora)
-    moments = 0 if train.optimiser == "adafactor" else 2
+    budget = max(context, train.microbatch_tokens or MOST_TOKENS // 4)
     weights = facts.weights(on_cpu)
-    adapters, learner = 4 * COPIES * learnt, 4 * (2 + moments) * learnt
+    adapters, learner = learnt_bytes(facts.learnt(lora), train)
     kv = facts.kv(context, on_cpu)
     passes = [_backward(facts, on_cpu, tokens, context, train.checkpoint_layers) for tokens in (budget, context)]
     return Estimate(
@@ -94,6 +90,13 @@ def estimate(facts: Facts, on_cpu: bool, model: ModelConfig, lora: LoRAConfig, t
         microbatch=passes[0],
         least=weights + kv + adapters + learner + passes[1],
     )
+
+
+def learnt_bytes(count: int, train: TrainConfig) -> tuple[int, int]:
+    """Of an adapter of so many numbers, in float32: in the slots, and in the learner."""
+    average = 1 if train.average else 0
+    moments = 0 if train.optimiser == "adafactor" else 2
+    return 4 * (2 + average) * count, 4 * (2 + moments + average) * count
 
 
 def _backward(facts: Facts, on_cpu: bool, tokens: int, length: int, checkpointed: bool) -> int:

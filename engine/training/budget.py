@@ -4,53 +4,72 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import cast
 
 import mlx.core as mx
 import numpy as np
+from mlx.utils import tree_flatten
 
 from engine.config import TrainConfig
 from engine.inference import models
 from engine.inference.adapters import Adapters
+from engine.inference.estimate import MOST_TOKENS, learnt_bytes
 from engine.inference.families import Packed
+from engine.inference.kernels import on_cuda
 from engine.inference.models import LanguageModel
 from engine.training import batching, logprobs
-from engine.training.batching import Microbatch
+from engine.training.batching import Microbatch, Minibatch
 from engine.training.objective import Weights, backward, differentiable
 from engine.types import EngineError, TrainingRecord
 
 SHARE = 0.5
-"""Of the memory that isn't in use: players' keys and values grow, and allocators keep what was freed."""
+"""Of the memory that weights and learner leave: players' keys and values take some, and what was freed is kept."""
 PASS, SCORES = 512, 256
 """Tokens of the pass that is measured, at least, and active tokens whose scores are measured."""
-LEAST, MOST = 256, 16384
-"""Tokens. A tick has one such pass, and players wait for it."""
+TIMES = 3
+"""How often: MLX allocates ahead of what it computes, and how far depends on the threads' timing. Single ones were
+apart by half, the largest of three by less than 1%, and longer passes by 0.1% anyway."""
+LEAST_TOKENS = 256
 
 
 def tokens(lm: LanguageModel, adapters: Adapters, packed: Packed, train: TrainConfig, length: int) -> int:
     """The budget for rows of up to `length` tokens, a power of two, so that small differences change nothing.
 
     A small backward pass gives the bytes of a token; what there is only once is counted with them, so that they are
-    rather too many. The scores, of which no more are made at once than a chunk has, are measured apart. On the
-    device thread, before anything is learnt.
+    rather too many. The scores, of which no more are made at once than a chunk has, are measured apart. What is in
+    memory besides doesn't count, or equal runs would have unequal budgets. On the device thread.
     """
     length = batching.padded(length, multiple())
-    left = SHARE * (models.machine().memory - mx.get_active_memory())
+    left = SHARE * (models.machine().memory - held(lm, packed, train))
     rows = min(-(-PASS // length), lm.vocab_size)  # each begins with another token, or they would be one row
-    a_token = _peak(lambda: _pass(lm, adapters, packed, train, rows, length)) / (rows * length)
+    small = _minibatch(rows, length)
+    weights, [microbatch] = Weights.of(small, None, train), small.microbatches
+    with explained(microbatch):
+        times = TIMES if length <= PASS else 1
+        whole = _peak(lambda: backward(lm, adapters, packed, microbatch, weights, train), times)
+    a_token = whole / (rows * length)
     chunk = max(1, logprobs.CHUNK_ELEMENTS // lm.vocab_size)
-    a_score = _peak(lambda: _scores(lm, train, min(SCORES, chunk))) / min(SCORES, chunk)
+    a_score = _peak(lambda: _scores(lm, train, min(SCORES, chunk)), TIMES) / min(SCORES, chunk)
     within_chunk = left / (a_token + a_score)
     return rounded(within_chunk if within_chunk <= chunk else (left - a_score * chunk) / a_token)
 
 
+def held(lm: LanguageModel, packed: Packed, train: TrainConfig) -> int:
+    """Bytes that are in memory whatever is played: the weights, and the adapter in its slots and in the learner."""
+    arrays = cast(list[tuple[str, mx.array]], tree_flatten(lm.model.parameters()))
+    weights = sum(array.nbytes for _, array in arrays)
+    slots, learner = learnt_bytes(sum(array.size for array in packed.values()), train)
+    return weights + slots + learner
+
+
 def multiple() -> int:
     """What rows are padded to a multiple of: see `batching.padded`."""
-    return 128 if mx.cuda.is_available() and mx.default_device() == mx.Device(mx.gpu) else 1
+    return 128 if on_cuda() else 1
 
 
 def rounded(fitting: float) -> int:
     """The largest power of two of so many tokens, within bounds."""
-    return int(min(MOST, max(LEAST, 2.0 ** np.floor(np.log2(max(1.0, fitting))))))
+    return int(min(MOST_TOKENS, max(LEAST_TOKENS, 2.0 ** np.floor(np.log2(max(1.0, fitting))))))
 
 
 @contextmanager
@@ -73,24 +92,25 @@ def explained(microbatch: Microbatch) -> Iterator[None]:
         ) from error
 
 
-def _peak(work: Callable[[], object]) -> int:
-    """Bytes beyond those in use before."""
-    before = mx.get_active_memory()
-    mx.reset_peak_memory()
-    mx.eval(work())
-    return mx.get_peak_memory() - before
+def _peak(work: Callable[[], object], times: int) -> int:
+    """The most bytes beyond those in use before."""
+    found = []
+    for _ in range(times):
+        mx.synchronize()
+        before = mx.get_active_memory()
+        mx.reset_peak_memory()
+        mx.eval(work())
+        found.append(mx.get_peak_memory() - before)
+    return max(found)
 
 
-def _pass(
-    lm: LanguageModel, adapters: Adapters, packed: Packed, train: TrainConfig, rows: int, length: int
-) -> object:
-    """One active token a row: the logits are measured apart."""
+def _minibatch(rows: int, length: int) -> Minibatch:
+    """One pass, with one active token a row: the logits are measured apart."""
     records = [
         TrainingRecord(str(row), 0, "", "", [row, *[0] * (length - 1)], [0], [0.0], [0], 1.0) for row in range(rows)
     ]
-    [minibatch] = batching.minibatches(batching.rows(records), 1, rows * length, np.random.default_rng(0))
-    [microbatch] = minibatch.microbatches
-    return backward(lm, adapters, packed, microbatch, Weights.of(minibatch, None, train), train)
+    [made] = batching.minibatches(batching.rows(records), 1, rows * length, np.random.default_rng(0))
+    return made
 
 
 def _scores(lm: LanguageModel, train: TrainConfig, count: int) -> mx.array:

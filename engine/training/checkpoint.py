@@ -19,7 +19,7 @@ import re
 import shutil
 import sqlite3
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import takewhile
@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, cast
 from engine import batches
 from engine.training import manifest
 from engine.training.manifest import MANIFEST, CheckpointError
-from engine.types import GenerateResult
+from engine.types import AVERAGE, GenerateResult
 
 if TYPE_CHECKING:
     import mlx.core as mx
@@ -41,7 +41,6 @@ ADAPTER_CONFIG = "adapter_config.json"
 LEARNER = "learner.safetensors"
 STATE = "state.json"
 ROLLOUTS = "rollouts.sqlite"
-AVERAGE = "average"
 FILES = (ADAPTERS, ADAPTER_CONFIG, LEARNER, STATE)
 """What every checkpoint has, beside its manifest."""
 AUTO = "auto"
@@ -61,7 +60,7 @@ class Checkpoint:
     path: Path
     step: int
     reasons: tuple[str, ...]
-    """Why it is kept: "auto", "best", "manual", "final". Never empty."""
+    """Why it is kept: "auto", "best", "manual", "final", "good"; and "unsound". Never empty."""
     adapter_config: dict[str, Any]
     state: dict[str, Any]
 
@@ -84,6 +83,11 @@ def folder(root: Path, step: int) -> Path:
     return root / f"step-{step:06d}"
 
 
+def step_of(path: Path) -> int:
+    """The step of a checkpoint's folder, also of one set aside."""
+    return int(path.name.removeprefix("step-").partition(".")[0])
+
+
 def save(
     root: Path,
     step: int,
@@ -98,8 +102,8 @@ def save(
 ) -> Path:
     """Write `root/step-NNNNNN` and return it. Runs on the device thread.
 
-    A checkpoint of the same step is replaced, and its reasons stay. `state` must be JSON: tuples come back as
-    lists, and keys as strings.
+    A checkpoint of the same step is replaced, and its reasons stay, unless it was unsound. `state` must be JSON:
+    tuples come back as lists, and keys as strings.
 
     Raises:
         CheckpointError: it could not be written, such as on a full disk. Nothing is left of it, and what was there
@@ -133,7 +137,8 @@ def commit(root: Path, step: int, write: Callable[[Path], None], reason: str) ->
             _tidy(root)
             draft.mkdir(parents=True)
             write(draft)
-            reasons = _joined([kept for kept in _reasons(target) if kept != UNSOUND], reason)
+            before = _reasons(target)
+            reasons = _joined([] if UNSOUND in before else before, reason)
             files = sorted(path for path in draft.rglob("*") if path.is_file())
             prints = {path.relative_to(draft).as_posix(): manifest.fingerprint(path) for path in files}
             (draft / MANIFEST).write_text(manifest.text(step, reasons, prints), encoding="utf-8")
@@ -234,16 +239,16 @@ def condemn(path: Path) -> None:
             mark(other, UNSOUND)
 
 
-def prune(root: Path, keep: int, spared: Path | None = None) -> list[Path]:
-    """Delete automatic checkpoints but the newest `keep` and the one `spared`, and return those deleted.
+def prune(root: Path, keep: int, spared: Collection[Path | None] = ()) -> list[Path]:
+    """Delete automatic checkpoints but the newest `keep` and those `spared`, and return those deleted.
 
     Never one with another reason, never the newest that can be trusted, never one whose manifest can't be read:
-    that one is for a person to look at.
+    that one is for a person to look at. Those spared are trusted, and aren't read for it.
     """
     automatic = [path for path in _newest_first(root) if _reasons(path) == [AUTO]]
-    surplus = [path for path in automatic[keep:] if path != spared]
+    surplus = [path for path in automatic[keep:] if path not in spared]
     if surplus:
-        good = next((path for path in _newest_first(root) if _is_good(path)), None)
+        good = next((path for path in _newest_first(root) if path in spared or _is_good(path)), None)
         surplus = [path for path in surplus if path != good]
     for path in surplus:
         # Renamed first: one half deleted must not look like one that is damaged.

@@ -40,8 +40,8 @@ class Learner:
         self.total = total
         self.version = 0
         self.steps = 0
-        self.measured_tokens = 0
-        """The budget where `train.microbatch_tokens` is 0, from the first step on."""
+        self.measured_tokens = self.measured_length = 0
+        """The budget where `train.microbatch_tokens` is 0, and the longest rows it was measured for."""
         self._optimiser = Optimiser(adapters.families, adapters.initial(seed), train)
         self._average = Average()
 
@@ -172,19 +172,27 @@ class Learner:
             "steps": _counter(self.steps),
             "seed": _counter(self.seed),
             "measured_tokens": _counter(self.measured_tokens),
+            "measured_length": _counter(self.measured_length),
         }
 
     def load_state(self, state: dict[str, mx.array]) -> None:
         """Go on from a `state`. The slots are not touched: publish `parameters` as `version` to play on.
 
         Raises:
-            ValueError: it is of an adapter with other layers or another rank, or of another optimiser; nothing has
-                been loaded.
+            ValueError: it is of an adapter with other layers or another rank, of another optimiser, or of another
+                version of this program; nothing has been loaded.
         """
         average, state = split_state(state)
         self._optimiser.check_state(state)
         own = split_state(self.state())[1]
         odd = sorted(own.keys() ^ state.keys())
+        counters = [name for name in odd if "." not in name]  # parameters and moments have the names of layers
+        if counters:
+            raise ValueError(
+                f"the learner's state was written by another version of this program: the two differ in "
+                f"{', '.join(counters)}. Go on with that version, or begin a new run from the adapter beside it: "
+                f"lora.start"
+            )
         if odd:
             raise ValueError(
                 f"the learner's state differs in {len(odd)} keys, such as {odd[0]}: other layers are adapted"
@@ -197,21 +205,31 @@ class Learner:
         self._optimiser.load_state(state)
         self._average.load_state(average, self.adapters.families)
         self.version, self.steps, self.seed = (int(state[name]) for name in ("version", "steps", "seed"))
-        self.measured_tokens = int(state["measured_tokens"])
+        self.measured_tokens, self.measured_length = int(state["measured_tokens"]), int(state["measured_length"])
 
     def _budget(self, train: TrainConfig, rows: Sequence[Row]) -> int:
-        """Padded tokens in a backward pass: those configured, or as measured once and kept from then on."""
+        """Padded tokens in a backward pass: those configured, or as measured and kept until rows are twice as long.
+
+        For where attention scores are kept, a token of a longer row takes more.
+        """
         if train.microbatch_tokens:
             return train.microbatch_tokens
-        if not self.measured_tokens and rows:
-            longest = max(row.length for row in rows)
-            self.measured_tokens = budget.tokens(self.lm, self.adapters, self._optimiser.packed, train, longest)
+        longest = max((row.length for row in rows), default=0)
+        if longest > self.measured_length:
+            length, packed = 1 << (longest - 1).bit_length(), self._optimiser.packed
+            self.measured_tokens = budget.tokens(self.lm, self.adapters, packed, train, length)
+            self.measured_length = length
         return self.measured_tokens
 
     def _prepare_reference(self, train: TrainConfig) -> None:
         if train.kl == 0.0 and train.dpo == 0.0:
             return
-        if train.average and train.kl_reference == AVERAGE:
+        if train.kl_reference == AVERAGE:
+            if not train.average:  # one switched off may still have its player, and would be kept close to for good
+                raise ValueError(
+                    f"train.kl_reference is {AVERAGE!r}, but train.average is 0 and there is none: set it above 0, "
+                    f"or name another player"
+                )
             self.publish_average()  # as it is when a step begins
         players = self.adapters.players
         if train.kl_reference not in players:

@@ -18,12 +18,11 @@ from typing import NamedTuple, cast
 import mlx.core as mx
 
 from engine.inference import fastmath
+from engine.inference.estimate import CHUNK_ELEMENTS
 from engine.inference.models import LanguageModel
 from engine.training import losses
 from engine.training.batching import Allowed
 
-CHUNK_ELEMENTS = 1 << 24
-"""Most logits (positions × vocabulary) made at once: 64 MiB in float32, up to ten times over."""
 RULED_OUT = -1e9
 """The logit of a token that isn't allowed: finite, so that no infinity meets a zero or another infinity."""
 

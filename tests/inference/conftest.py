@@ -61,7 +61,7 @@ def moved(adapters: Adapters, seed: int) -> Parameters:
 def save_adapter(folder: Path, adapters: Adapters, parameters: Parameters) -> Path:
     """As a checkpoint holds it."""
     folder.mkdir(parents=True)
-    mx.save_safetensors(str(folder / "adapters.safetensors"), parameters)
+    mx.save_safetensors(str(folder / "adapters.safetensors"), adapters.saved(parameters))
     (folder / "adapter_config.json").write_text(json.dumps(adapters.config()))
     return folder
 

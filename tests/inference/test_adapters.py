@@ -24,21 +24,6 @@ def logits(lm, tokens=TOKENS) -> np.ndarray:
     return np.array(lm.head(lm.hidden(mx.array(tokens))))
 
 
-def test_every_row_of_a_mixed_batch_is_mlx_lms_model_with_that_rows_adapter(lm, adapters, folder, tmp_path):
-    oracles = [Oracle(folder)]
-    for seed, player in enumerate(("red", "blue"), start=1):
-        oracles.append(Oracle(folder, save_adapter(tmp_path / player, adapters, moved(adapters, seed))))
-    slots = [0, 2, 1, 2]
-    with adapters.rows(slots):
-        mixed = logits(lm)
-    for row, slot in enumerate(slots):
-        expected = oracles[slot].logits(TOKENS[row].tolist())
-        np.testing.assert_allclose(mixed[row], expected, atol=2e-4)
-        with adapters.rows([slot]):
-            np.testing.assert_allclose(logits(lm, TOKENS[row : row + 1])[0], expected, atol=2e-4)
-    assert np.abs(mixed[1] - oracles[0].logits(TOKENS[1].tolist())).max() > 1  # the adapters do something
-
-
 def test_learning_uses_the_given_parameters_and_has_their_gradients(lm, adapters):
     parameters = moved(adapters, 1)
 

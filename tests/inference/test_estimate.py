@@ -13,7 +13,7 @@ from engine.inference import estimate, facts, models
 from engine.inference.adapters import Adapters
 from engine.inference.estimate import Estimate
 from engine.inference.facts import Machine
-from engine.training import batching, budget, logprobs
+from engine.training import batching
 from engine.training.learner import Learner
 from engine.training.objective import Weights, backward
 from engine.types import TrainingRecord
@@ -78,11 +78,6 @@ def test_weights_adapters_and_learner_take_what_was_told(tmp_path: Path):
     assert told.adapters + told.learner - gradient == pytest.approx(both, rel=0.25)
 
 
-def test_the_bounds_that_are_named_twice_are_equal():
-    assert estimate.CHUNK_ELEMENTS == logprobs.CHUNK_ELEMENTS
-    assert estimate.MICROBATCH == budget.MOST
-
-
 def test_more_of_anything_takes_more(tmp_path: Path):
     found = facts.read(tiny_model(tmp_path))
     base = {"model": ModelConfig(rows=4), "lora": LoRAConfig(), "train": TrainConfig()}
@@ -95,6 +90,7 @@ def test_more_of_anything_takes_more(tmp_path: Path):
     assert most(train=TrainConfig(microbatch_tokens=16384)) > most()
     assert most(train=TrainConfig(checkpoint_layers=True)) < most()
     assert most(train=TrainConfig(optimiser="adafactor")) < most()
+    assert most(train=TrainConfig(average=0.9)) > most()
     assert estimate.estimate(found, False, **base).most < most()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import mlx.core as mx
@@ -18,7 +17,7 @@ from engine.inference import decoders, models
 from engine.inference.adapters import Adapters
 from engine.inference.linears import Active, DoRALinear, FullLinear, Parameters
 from engine.inference.places import Places
-from tests.inference.conftest import Oracle
+from tests.inference.conftest import Oracle, save_adapter
 from tests.inference.test_experts import KINDS as EXPERTS
 from tests.inference.test_places import NEAR, Both
 from tests.tiny import tiny_model
@@ -36,11 +35,6 @@ def kind(request) -> str:
     return request.param
 
 
-@pytest.fixture
-def lm(folder: Path) -> models.LanguageModel:
-    return models.load(str(folder), context=256)[0]
-
-
 def learnt(adapters: Adapters, seed: int) -> Parameters:
     """An adapter that has moved from its beginning in all of its parameters."""
     rng = np.random.default_rng(seed)
@@ -48,14 +42,6 @@ def learnt(adapters: Adapters, seed: int) -> Parameters:
         name: array + mx.array(rng.normal(0.0, 0.1, array.shape).astype(np.float32))
         for name, array in adapters.initial(seed).items()
     }
-
-
-def saved(folder: Path, adapters: Adapters, parameters: Parameters) -> Path:
-    """As a checkpoint holds it."""
-    folder.mkdir(parents=True)
-    mx.save_safetensors(str(folder / "adapters.safetensors"), adapters.saved(parameters))
-    (folder / "adapter_config.json").write_text(json.dumps(adapters.config()))
-    return folder
 
 
 def logits(lm: models.LanguageModel, tokens: np.ndarray = TOKENS) -> np.ndarray:
@@ -67,7 +53,7 @@ def test_every_row_of_a_mixed_batch_is_what_mlx_lm_makes_of_that_rows_file(kind,
     oracles = [Oracle(folder)]
     for seed, player in enumerate(("red", "blue"), start=1):
         adapters.publish(player, learnt(adapters, seed), seed)
-        oracles.append(Oracle(folder, saved(tmp_path / player, adapters, learnt(adapters, seed))))
+        oracles.append(Oracle(folder, save_adapter(tmp_path / player, adapters, learnt(adapters, seed))))
     slots = [0, 2, 1, 2]
     with adapters.rows(slots):
         mixed = logits(lm)
@@ -92,7 +78,7 @@ def test_a_fresh_adapter_is_the_base_bit_for_bit_learning_and_speaking(kind, lm)
 def test_learning_has_the_loss_and_gradients_of_mlx_lms_own_layers(kind, lm, folder, tmp_path):
     adapters = Adapters(lm, config(kind))
     parameters = learnt(adapters, 1)
-    oracle = Oracle(folder, saved(tmp_path / "a", adapters, parameters)).model
+    oracle = Oracle(folder, save_adapter(tmp_path / "a", adapters, parameters)).model
     of_file = adapters.saved(parameters)
 
     def loss(parameters: Parameters) -> mx.array:
@@ -166,7 +152,7 @@ def test_full_is_a_plain_layer_with_the_difference_added_to_its_weight(bias):
 def test_a_file_comes_back_as_what_was_learnt(kind, lm, folder, tmp_path):
     adapters = Adapters(lm, config(kind))
     parameters = learnt(adapters, 4)
-    back = adapters.load(saved(tmp_path / "a", adapters, parameters))
+    back = adapters.load(save_adapter(tmp_path / "a", adapters, parameters))
     assert back.keys() == parameters.keys()
     for name, array in back.items():
         np.testing.assert_allclose(np.array(array), np.array(parameters[name]), atol=1e-6)
@@ -175,7 +161,7 @@ def test_a_file_comes_back_as_what_was_learnt(kind, lm, folder, tmp_path):
 def test_a_file_of_another_kind_is_refused_by_it(tmp_path, folder):
     for made in KINDS:
         adapters = Adapters(models.load(str(folder), 256)[0], config(made))
-        saved(tmp_path / made, adapters, adapters.initial(0))
+        save_adapter(tmp_path / made, adapters, adapters.initial(0))
     for kind in KINDS:
         adapters = Adapters(models.load(str(folder), 256)[0], config(kind))
         for made in KINDS:
@@ -240,7 +226,7 @@ def test_rslora_divides_alpha_by_the_root_of_the_rank(kind, folder, tmp_path):
         ours = logits(stabilised)
     with Adapters(plain, config(kind, scale=6.0)).learning(parameters):
         np.testing.assert_allclose(ours, logits(plain), atol=1e-5)
-    path = saved(tmp_path / "a", adapters, parameters)
+    path = save_adapter(tmp_path / "a", adapters, parameters)
     np.testing.assert_allclose(ours[0], Oracle(folder, path).logits(TOKENS[0].tolist()), atol=2e-4)
 
 
@@ -253,7 +239,7 @@ def test_only_the_last_blocks_are_adapted(kind, lm, folder, tmp_path):
     }
     assert adapters.config()["num_layers"] == 1
     adapters.publish("red", parameters, 1)
-    path = saved(tmp_path / "a", adapters, parameters)
+    path = save_adapter(tmp_path / "a", adapters, parameters)
     with adapters.rows([0, 1, 1, 0]):
         np.testing.assert_allclose(logits(lm)[1], Oracle(folder, path).logits(TOKENS[1].tolist()), atol=2e-4)
 
@@ -286,7 +272,7 @@ def test_dora_of_a_quantised_base_is_mlx_lms(quantised, tmp_path):
     adapters.publish("red", parameters, 1)
     with adapters.rows([0, 1, 1, 0]):
         mixed = logits(lm)
-    oracle = Oracle(quantised, saved(tmp_path / "a", adapters, parameters))
+    oracle = Oracle(quantised, save_adapter(tmp_path / "a", adapters, parameters))
     np.testing.assert_allclose(mixed[1], oracle.logits(TOKENS[1].tolist()), atol=1e-3)
 
 
@@ -312,7 +298,7 @@ def test_experts_are_refused_unless_others_are_named(kind, tmp_path):
     adapters = Adapters(lm, config(kind, layers=["q_proj"]))
     parameters = learnt(adapters, 1)
     adapters.publish("red", parameters, 1)
-    expected = Oracle(folder, saved(tmp_path / "a", adapters, parameters)).logits(TOKENS[1].tolist())
+    expected = Oracle(folder, save_adapter(tmp_path / "a", adapters, parameters)).logits(TOKENS[1].tolist())
     with adapters.rows([0, 1, 1, 0]):
         np.testing.assert_allclose(logits(lm)[1], expected, atol=2e-4)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
 import random
 
@@ -41,11 +42,20 @@ def test_held_out_problems_are_the_same_whatever_the_seed():
     assert Arithmetic().held_out == Arithmetic(samples=4).held_out
 
 
-def test_a_step_asks_each_problem_as_often_as_it_has_samples():
+@pytest.mark.parametrize(("n", "groups"), [(12, [4, 4, 4]), (10, [4, 4, 2]), (3, [3]), (4, [4])])
+def test_a_step_asks_each_problem_as_often_as_it_has_samples_and_never_more_than_it_is_to(n, groups):
     task, arena = Arithmetic(samples=4), Arena()
     task.setup(arena)
-    artifacts = [request.artifact for request in task.requests(arena, 12)]
-    assert [artifacts[i : i + 4] for i in (0, 4, 8)] == [[artifacts[i]] * 4 for i in (0, 4, 8)]
+    artifacts = [request.artifact for request in task.requests(arena, n)]
+    assert [len(list(members)) for _, members in itertools.groupby(artifacts)] == groups
+
+
+def test_an_operator_named_twice_is_one():
+    """With what it has there are 100 problems: taken for 200, half of them would be all."""
+    task, arena = Arithmetic(operators="++", digits=1, examples=3), Arena()
+    task.setup(arena)
+    assert task.held_out == Arithmetic(operators="+", digits=1, examples=3).held_out
+    assert len(list(arena.stores["problems"])) > 20
 
 
 @pytest.mark.parametrize("operators", ["+-", "*"])
@@ -83,6 +93,9 @@ async def test_accuracy_is_the_share_of_right_answers():
         ({"digits": 0}, "digits"),
         ({"samples": 2.5}, "samples"),
         ({"examples": -1}, "examples"),
+        ({"digits": True}, "digits"),
+        ({"operators": ["+"]}, "operators"),
+        ({"digits": 4, "operators": "+*"}, "99,980,002 possible answers; up to 1,000,000"),
     ],
 )
 def test_an_option_that_makes_no_sense_is_named(options, said):

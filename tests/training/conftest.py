@@ -89,6 +89,16 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
     return Tiny(folder, lm, Adapters(lm, LORA))
 
 
+def flat(arrays: Parameters) -> np.ndarray:
+    """All numbers, in the order of names, in double precision."""
+    return np.concatenate([np.array(arrays[name]).ravel() for name in sorted(arrays)]).astype(np.float64)
+
+
+def same(one: Parameters, other: Parameters) -> bool:
+    """Bit for bit."""
+    return one.keys() == other.keys() and all(mx.array_equal(one[name], other[name]).item() for name in one)
+
+
 def finish(learner: Learner, records: Sequence[TrainingRecord]) -> dict[str, float]:
     """The metrics of a whole step."""
     return drain(learner.step(records))[0]

@@ -9,16 +9,16 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from engine.inference.adapters import Adapters, Parameters
+from engine.inference.adapters import Adapters
 from engine.training import checkpoint
 from engine.training.learner import Learner
 from engine.types import AVERAGE
-from tests.training.conftest import Tiny, finish
+from tests.training.conftest import Tiny, finish, flat
 
 
-def numbers(parameters: Parameters | None) -> np.ndarray:
-    assert parameters is not None
-    return np.concatenate([np.array(parameters[name], np.float64).ravel() for name in sorted(parameters)])
+def averaged(learner: Learner) -> np.ndarray:
+    assert learner.averaged is not None
+    return flat(learner.averaged)
 
 
 def in_play(adapters: Adapters, player: str) -> dict[str, np.ndarray]:
@@ -32,7 +32,7 @@ def stepped(learner: Learner, tiny: Tiny, steps: int, seed: int = 0) -> list[np.
     after = []
     for step in range(steps):
         finish(learner, tiny.records(6, seed=seed + step))
-        after.append(numbers(learner.parameters))
+        after.append(flat(learner.parameters))
     return after
 
 
@@ -43,7 +43,7 @@ def test_the_average_weighs_each_steps_parameters_by_their_age(tiny: Tiny, decay
     weights = np.array([decay**age for age in reversed(range(5))])
     expected = np.average(after, axis=0, weights=weights)
     spread = np.abs(after[-1] - expected).max()
-    assert np.abs(numbers(learner.averaged) - expected).max() < 1e-5 * spread + 1e-8
+    assert np.abs(averaged(learner) - expected).max() < 1e-5 * spread + 1e-8
 
 
 def test_it_changes_nothing_in_what_is_learnt(tiny: Tiny):
@@ -58,16 +58,16 @@ def test_it_goes_on_from_a_saved_state_bit_for_bit(tiny: Tiny):
     other.load_state({name: mx.array(array) for name, array in one.state().items()})
     for learner in (one, other):
         stepped(learner, tiny, 2, seed=20)
-    np.testing.assert_array_equal(numbers(other.averaged), numbers(one.averaged))
+    np.testing.assert_array_equal(averaged(other), averaged(one))
 
 
 def test_a_step_without_an_update_is_not_counted(tiny: Tiny):
     learner = tiny.learner(average=0.9)
     stepped(learner, tiny, 2)
-    before = numbers(learner.averaged)
+    before = averaged(learner)
     nothing = [replace(record, advantage=0.0) for record in tiny.records(4)]
     assert finish(learner, nothing)["skipped"]
-    np.testing.assert_array_equal(numbers(learner.averaged), before)
+    np.testing.assert_array_equal(averaged(learner), before)
 
 
 def test_switched_on_in_mid_run_it_begins_there_and_switched_off_it_is_forgotten(tiny: Tiny):
@@ -76,7 +76,7 @@ def test_switched_on_in_mid_run_it_begins_there_and_switched_off_it_is_forgotten
     on, off = replace_train(learner, average=0.9), learner.train
     learner.reconfigure(on)
     [first] = stepped(learner, tiny, 1)
-    np.testing.assert_array_equal(numbers(learner.averaged), first)
+    np.testing.assert_array_equal(averaged(learner), first)
     learner.reconfigure(off)
     stepped(learner, tiny, 1)
     assert learner.averaged is None
@@ -127,6 +127,20 @@ def test_as_the_reference_it_is_the_average_of_the_steps_before(tiny: Tiny):
     tiny.adapters.drop(AVERAGE)
 
 
+@pytest.mark.parametrize("settings", [{"kl": 0.3}, {"dpo": 1.0}], ids=str)
+def test_as_the_reference_it_is_missed_once_it_is_switched_off(tiny: Tiny, settings: dict):
+    """Whether or not its player is still there: a resumed run has none."""
+    learner = tiny.learner(average=0.5, kl_reference=AVERAGE, **settings)
+    stepped(learner, tiny, 1)
+    assert AVERAGE in tiny.adapters.players
+    learner.reconfigure(replace_train(learner, average=0.0))
+    for _ in range(2):
+        with pytest.raises(ValueError, match=r"kl_reference is 'average', but train\.average is 0"):
+            finish(learner, tiny.records(4))
+        if AVERAGE in tiny.adapters.players:
+            tiny.adapters.drop(AVERAGE)
+
+
 def test_a_checkpoint_holds_it_as_an_adapter_of_its_own(tiny: Tiny, tmp_path: Path):
     learner = tiny.learner(average=0.5)
     stepped(learner, tiny, 2)
@@ -140,8 +154,8 @@ def test_a_checkpoint_holds_it_as_an_adapter_of_its_own(tiny: Tiny, tmp_path: Pa
         state={},
         reason="auto",
     )
-    np.testing.assert_array_equal(numbers(tiny.adapters.load(path)), numbers(learner.parameters))
-    np.testing.assert_array_equal(numbers(tiny.adapters.load(path / "average")), numbers(learner.averaged))
+    np.testing.assert_array_equal(flat(tiny.adapters.load(path)), flat(learner.parameters))
+    np.testing.assert_array_equal(flat(tiny.adapters.load(path / "average")), averaged(learner))
     (path / "average" / "adapters.safetensors").unlink()
     with pytest.raises(checkpoint.CheckpointError, match=r"average/adapters.safetensors: is missing"):
         checkpoint.load(path)

@@ -17,7 +17,7 @@ import pytest
 
 from engine.training import checkpoint
 from engine.training.checkpoint import CheckpointError
-from engine.types import GenerateResult, Rollout
+from engine.types import AVERAGE, GenerateResult, Rollout
 from tests.training.conftest import Tiny, finish
 
 STATE = {"baselines": {"game/First": 0.1 + 0.2}, "rng": [2**127 + 3, 5], "queue": [], "note": "ünïcode"}
@@ -101,8 +101,8 @@ def test_mlx_lm_loads_the_folder_as_an_adapter(tiny: Tiny, tmp_path: Path):
 
 EVERY_FILE = (
     *checkpoint.FILES,
-    f"{checkpoint.AVERAGE}/{checkpoint.ADAPTERS}",
-    f"{checkpoint.AVERAGE}/{checkpoint.ADAPTER_CONFIG}",
+    f"{AVERAGE}/{checkpoint.ADAPTERS}",
+    f"{AVERAGE}/{checkpoint.ADAPTER_CONFIG}",
     checkpoint.ROLLOUTS,
     checkpoint.MANIFEST,
 )
@@ -234,6 +234,12 @@ def test_saving_a_step_again_replaces_it_and_keeps_its_reasons(tmp_path: Path):
     assert names(tmp_path) == ["step-000005"]
 
 
+def test_what_is_saved_over_an_unsound_checkpoint_has_reasons_of_its_own(tmp_path: Path):
+    """Its numbers are others: they are neither what was best nor what a person wanted to keep."""
+    checkpoint.mark(save(tmp_path, 5, "best"), checkpoint.UNSOUND)
+    assert checkpoint.load(save(tmp_path, 5, "auto")).reasons == ("auto",)
+
+
 @pytest.mark.parametrize("name", [checkpoint.STATE, checkpoint.MANIFEST])
 def test_saving_over_a_damaged_checkpoint_makes_it_good(tmp_path: Path, name: str):
     (save(tmp_path, 5) / name).write_text("{")
@@ -276,6 +282,13 @@ def test_prune_keeps_the_newest_automatic_ones_and_all_others(tmp_path: Path):
     assert sorted(path.name for path in deleted) == ["step-000001", "step-000003", "step-000004"]
     assert names(tmp_path) == ["step-000002", "step-000005", "step-000006", "step-000007"]
     assert checkpoint.prune(tmp_path, keep=2) == []
+
+
+def test_prune_leaves_those_spared_and_need_not_read_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    paths = [save(tmp_path, step) for step in range(1, 5)]
+    monkeypatch.setattr(checkpoint.manifest, "verify", lambda file, expected: pytest.fail(f"{file} was read"))
+    assert checkpoint.prune(tmp_path, 1, (paths[3], paths[0], None)) == [paths[2], paths[1]]
+    assert names(tmp_path) == ["step-000001", "step-000004"]
 
 
 def test_prune_never_deletes_the_newest_good_one(tmp_path: Path):

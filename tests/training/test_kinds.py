@@ -10,10 +10,10 @@ import pytest
 
 from engine.config import LoRAConfig
 from engine.inference import models
-from engine.inference.adapters import Adapters, Parameters
+from engine.inference.adapters import Adapters
 from engine.types import POLICY
 from tests.tiny import tiny_model
-from tests.training.conftest import Tiny, finish
+from tests.training.conftest import Tiny, finish, same
 
 KINDS = {"lora": "lora_b_norm", "dora": "lora_b_norm", "full": "difference_norm"}
 
@@ -28,10 +28,6 @@ def of_kind(kind: str, tmp_path: Path) -> Tiny:
     folder = tiny_model(tmp_path)
     lm = models.load(str(folder), context=512)[0]
     return Tiny(folder, lm, Adapters(lm, LoRAConfig.model_validate({"kind": kind, "rank": 4, "scale": 2.0})))
-
-
-def same(one: Parameters, other: Parameters) -> bool:
-    return one.keys() == other.keys() and all(mx.array_equal(one[name], other[name]).item() for name in one)
 
 
 @pytest.mark.parametrize("optimiser", ["adamw", "adafactor"])

@@ -18,22 +18,14 @@ from scipy.special import log_softmax
 from engine.config import LoRAConfig, TrainConfig
 from engine.credit import GRPOCredit, training_records
 from engine.inference import models
-from engine.inference.adapters import Adapters, Parameters
+from engine.inference.adapters import Adapters
 from engine.inference.batcher import Batcher, Request
 from engine.inference.constraints import Choices
 from engine.training.learner import Learner
 from engine.types import POLICY, Completion, GenerateResult, Rollout, Sampling, TrainingRecord, Turn
 from tests.tiny import END
-from tests.training.conftest import LORA, Tiny, drain, finish
+from tests.training.conftest import LORA, Tiny, drain, finish, flat, same
 from tests.training.test_losses import NORMALISERS, normalised_oracle
-
-
-def same(one: Parameters, other: Parameters) -> bool:
-    return all(np.array_equal(np.array(one[name]), np.array(other[name])) for name in one | other)
-
-
-def vector(parameters: Parameters) -> np.ndarray:
-    return np.concatenate([np.array(parameters[name]).ravel() for name in sorted(parameters)])
 
 
 def test_b_moves_in_one_step_under_default_settings(tiny: Tiny):
@@ -84,8 +76,8 @@ def test_steps_are_those_of_a_plain_loop_over_mlx_lms_lora_layers(tiny: Tiny):
         assert metrics["grad_norm"] == pytest.approx(norm.item(), rel=1e-4)
     expected = dict(tree_flatten(model.trainable_parameters()))
     assert expected.keys() == learner.parameters.keys()
-    moved = vector(expected) - vector(tiny.adapters.initial(0))
-    assert np.linalg.norm(vector(learner.parameters) - vector(expected)) < 1e-3 * np.linalg.norm(moved)
+    moved = flat(expected) - flat(tiny.adapters.initial(0))
+    assert np.linalg.norm(flat(learner.parameters) - flat(expected)) < 1e-3 * np.linalg.norm(moved)
 
 
 @pytest.mark.parametrize("kind", NORMALISERS)
@@ -222,8 +214,8 @@ def test_turns_in_one_row_learn_as_turns_apart(tiny: Tiny):
     assert merged["computed_tokens"] < single["computed_tokens"]
     assert merged["turns"] == single["turns"] == 2.0
     assert merged["mismatch_max"] < 1e-4
-    difference = vector(together.parameters) - vector(apart.parameters)
-    assert np.linalg.norm(difference) < 1e-5 * np.linalg.norm(vector(apart.parameters))
+    difference = flat(together.parameters) - flat(apart.parameters)
+    assert np.linalg.norm(difference) < 1e-5 * np.linalg.norm(flat(apart.parameters))
 
 
 def _nothing(tiny: Tiny) -> list[TrainingRecord]:
@@ -313,7 +305,7 @@ def test_an_extreme_ratio_is_learnt_from_and_stays_finite(tiny: Tiny):
     metrics = finish(learner, records)
     assert metrics["updates"] == 1.0
     assert all(math.isfinite(value) for value in metrics.values())
-    assert np.isfinite(vector(learner.parameters)).all()
+    assert np.isfinite(flat(learner.parameters)).all()
 
 
 def reachable(start: object) -> list[object]:
@@ -334,7 +326,7 @@ def test_metrics_are_plain_floats_and_hold_no_graph(tiny: Tiny):
     for index, record in enumerate(records):
         record.rollout_id, record.reward = str(index), float(index)
     kept, memory = [], []
-    for _ in range(50):
+    for _ in range(12):
         metrics = finish(learner, records)
         assert {type(value) for value in metrics.values()} == {float}
         assert not any(isinstance(one, mx.array) for one in reachable(metrics))
@@ -395,6 +387,16 @@ def test_load_state_refuses_another_adapter(tiny: Tiny):
     del narrow[f"m.{name}"]
     with pytest.raises(ValueError, match=f"differs in 1 keys, such as m.{name}"):
         learner.load_state(narrow)
+
+
+def test_load_state_says_that_another_version_made_what_lacks_a_counter(tiny: Tiny):
+    learner = tiny.learner()
+    finish(learner, tiny.records(2))
+    before, older = learner.state(), tiny.learner(seed=1).state()
+    del older["measured_tokens"]
+    with pytest.raises(ValueError, match=r"another version of this program: the two differ in measured_tokens\."):
+        learner.load_state(older)
+    assert same(learner.state(), before)
 
 
 def test_a_new_learning_rate_holds_from_the_next_step_and_keeps_the_moments(tiny: Tiny):

@@ -150,7 +150,7 @@ def test_half_precision_keeps_half_of_what_float32_keeps(tmp_path: Path):
 
     assert output(mx.float32) == mx.float32
     assert output(mx.bfloat16) == mx.bfloat16
-    model.adapters._dtype = mx.bfloat16
+    model.adapters._computed_in = mx.bfloat16
     with model.adapters.learning_packed(model.packed):
         assert {array.dtype for array in (model.adapters.used or {}).values()} == {mx.bfloat16}
 
@@ -161,7 +161,7 @@ def test_an_adapter_used_in_half_precision_learns_no_worse_from_a_model_of_half_
     model.lm.model.set_dtype(mx.bfloat16)
     errors = []
     for dtype in (mx.float32, mx.bfloat16):
-        model.adapters._dtype = dtype
+        model.adapters._computed_in = dtype
         found, _ = model.gradient(4, 32)
         squares = [(np.sum((found[name] - array) ** 2), np.sum(array**2)) for name, array in exact.items()]
         errors.append(np.sqrt(np.divide(*np.sum(squares, axis=0))))
@@ -169,7 +169,7 @@ def test_an_adapter_used_in_half_precision_learns_no_worse_from_a_model_of_half_
 
 
 def with_memory(monkeypatch: pytest.MonkeyPatch, size: float) -> None:
-    monkeypatch.setattr(models, "machine", lambda: Machine(mx.get_active_memory() + size, on_cpu=True))
+    monkeypatch.setattr(models, "machine", lambda: Machine(size, on_cpu=True))
 
 
 @pytest.mark.parametrize("length", [32, 256])
@@ -178,14 +178,38 @@ def test_what_was_measured_to_fit_fits(tmp_path: Path, length: int, monkeypatch:
     for size in (100e6, 400e6):
         with_memory(monkeypatch, size)
         tokens = budget.tokens(model.lm, model.adapters, model.packed, TrainConfig(), length)
-        assert budget.LEAST < tokens < budget.MOST
+        assert budget.LEAST_TOKENS < tokens < budget.MOST_TOKENS
         _, peak = model.gradient(max(1, tokens // length), length)
         assert 0.2 * budget.SHARE * size < peak <= budget.SHARE * size
 
 
+def test_what_else_is_in_memory_changes_no_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    model = Model(tiny_model(tmp_path, layers=4, dim=64), LoRAConfig(rank=RANK))
+    with_memory(monkeypatch, 100e6)
+    alone = budget.tokens(model.lm, model.adapters, model.packed, TrainConfig(), 64)
+    ballast = mx.zeros(20_000_000)
+    mx.eval(ballast)
+    assert budget.LEAST_TOKENS < budget.tokens(model.lm, model.adapters, model.packed, TrainConfig(), 64) == alone
+    assert ballast.nbytes == 80e6
+
+
+def test_weights_and_learner_are_counted_as_they_lie_in_memory(tmp_path: Path):
+    mx.synchronize()
+    before = mx.get_active_memory()
+    lm = models.load(str(tiny_model(tmp_path, layers=3, dim=128)), context=64)[0]
+    adapters, train = Adapters(lm, LoRAConfig(rank=RANK)), TrainConfig(average=0.5)
+    learner = Learner(lm, adapters, train, seed=0)
+    for player in ("policy", "average"):
+        adapters.publish(player, learner.parameters, 0)
+    learner._average.follow(learner._optimiser.packed, 0.5)
+    mx.synchronize()
+    without_gradient = budget.held(lm, learner._optimiser.packed, train) - adapters.bytes
+    assert mx.get_active_memory() - before == pytest.approx(without_gradient, rel=0.1)
+
+
 def test_rows_of_a_single_token_are_measured_too(tiny: Tiny):
     packed = tiny.adapters.families.pack(tiny.moved())
-    assert budget.tokens(tiny.lm, tiny.adapters, packed, TrainConfig(kl=0.1, entropy=0.1), 1) == budget.MOST
+    assert budget.tokens(tiny.lm, tiny.adapters, packed, TrainConfig(kl=0.1, entropy=0.1), 1) == budget.MOST_TOKENS
 
 
 def test_a_budget_is_a_power_of_two_within_bounds():
@@ -199,13 +223,31 @@ def test_a_measured_budget_is_kept_and_goes_on_in_a_resumed_learner(tiny: Tiny, 
     assert learner.train.microbatch_tokens == 0
     finish(learner, tiny.records(6))
     found = learner.measured_tokens
-    assert 0 < found < budget.MOST
+    assert 0 < found < budget.MOST_TOKENS
     with_memory(monkeypatch, 1e12)
     resumed = Learner(tiny.lm, tiny.adapters, learner.train, seed=0)
     resumed.load_state(learner.state())
     for one in (learner, resumed):
         finish(one, tiny.records(6, seed=1))
         assert one.measured_tokens == found
+
+
+def test_a_budget_is_measured_anew_once_rows_are_longer_than_those_it_was_measured_for(
+    tiny: Tiny, monkeypatch: pytest.MonkeyPatch
+):
+    asked: list[int] = []
+    monkeypatch.setattr(budget, "tokens", lambda lm, adapters, packed, train, length: asked.append(length) or 4096)
+    learner = tiny.learner()
+    finish(learner, [])
+    for length in (10, 16, 9, 17, 32, 31, 100):
+        [record] = tiny.records(1)
+        record.prompt_tokens = [5] * (length + 1 - len(record.tokens))
+        finish(learner, [record])
+    assert asked == [16, 32, 128]
+    resumed = tiny.learner(seed=1)
+    resumed.load_state(learner.state())
+    finish(resumed, [record])
+    assert asked == [16, 32, 128]
 
 
 def test_a_configured_budget_is_not_measured(tiny: Tiny, monkeypatch: pytest.MonkeyPatch):

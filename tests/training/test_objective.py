@@ -13,22 +13,18 @@ from engine.training import batching
 from engine.training.learner import Learner
 from engine.types import TrainingRecord
 from tests.tiny import END
-from tests.training.conftest import Tiny, drain
+from tests.training.conftest import Tiny, drain, flat
 from tests.training.test_losses import KINDS, NORMALISERS, Tokens, differences, loss_oracle, normalised_oracle
 from tests.training.test_preferences import dpo_oracle
 
 ONLY_SFT = {"policy": 0.0, "sft": 1.0}
 ONLY_DPO = {"policy": 0.0, "dpo": 1.0}
 POLICIES = [{"loss": kind, "normaliser": normaliser} for kind in KINDS for normaliser in NORMALISERS]
-MIX = {"loss": "gspo", "policy": 0.7, "sft": 0.4, "dpo": 2.0, "normaliser": "grpo"}
+MIX = {"loss": "gspo", "policy": 0.7, "sft": 0.4, "dpo": 2.0, "dpo_beta": 0.3, "normaliser": "grpo"}
 
 
 def named(settings: dict) -> str:
     return "-".join(map(str, settings.values())) if "loss" in settings and "sft" not in settings else str(settings)
-
-
-def flat(arrays: Parameters) -> np.ndarray:
-    return np.concatenate([np.array(arrays[name]).ravel() for name in sorted(arrays)]).astype(np.float64)
 
 
 def apart(one: np.ndarray, other: np.ndarray) -> float:
@@ -103,7 +99,7 @@ def loss_of_a_step(logprobs: Sequence[np.ndarray], records: Sequence[TrainingRec
         ratios, found = ratios_to(logprobs, records), []
         for first in range(0, len(records), 2):
             worse, better = sorted((first, first + 1), key=lambda index: records[index].reward)
-            found.append(dpo_oracle(ratios[better], ratios[worse], 0.0, 0.0, 0.1))
+            found.append(dpo_oracle(ratios[better], ratios[worse], 0.0, 0.0, train.get("dpo_beta", 0.1)))
         total += weight * np.mean(found)
     return total
 
@@ -239,7 +235,7 @@ def test_a_mix_is_the_weighted_sum_of_its_parts(tiny: Tiny):
     parts = [
         0.7 * Taken(tiny, records, loss="gspo", normaliser="grpo").gradient,
         0.4 * Taken(tiny, records, **ONLY_SFT).gradient,
-        2.0 * Taken(tiny, records, **ONLY_DPO).gradient,
+        2.0 * Taken(tiny, records, **ONLY_DPO, dpo_beta=0.3).gradient,
     ]
     assert apart(sum(parts), mix.gradient) < 1e-5
     weighted = 0.7 * mix.metrics["policy_loss"] + 0.4 * mix.metrics["sft_loss"] + 2.0 * mix.metrics["dpo_loss"]

@@ -10,7 +10,7 @@ import pytest
 from engine.config import TrainConfig
 from engine.inference.families import Families
 from engine.training.optimiser import Optimiser
-from tests.training.conftest import Tiny, finish
+from tests.training.conftest import Tiny, finish, same
 
 SHAPES = {
     "layers.0.q.lora_a": (6, 2),
@@ -49,10 +49,6 @@ def stepped(optimiser: Optimiser, seeds: range, config: TrainConfig, clip: float
     for seed in seeds:
         optimiser.configure(config, seed, TOTAL)
         assert optimiser.update(FAMILIES.pack(arrays(100 + seed)), 0.0, clip) is not None
-
-
-def same(one: dict[str, mx.array], other: dict[str, mx.array]) -> bool:
-    return one.keys() == other.keys() and all(mx.array_equal(one[name], other[name]).item() for name in one)
 
 
 @pytest.mark.parametrize("kind", KINDS)

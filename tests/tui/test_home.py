@@ -12,9 +12,12 @@ from tests.tui.fake import FakeRun
 from tests.tui.look import SIZES, play, play_to, seen, still, until
 from tui.app import SelfPlayApp
 from tui.interface import PresetInfo, RunInfo
+from tui.listing import describe, preset_entry
 from tui.screens.dialog import Confirm
 from tui.screens.home import HomeScreen
 from tui.screens.run import RunScreen
+from tui.text import width
+from tui.theme import DUSK
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -32,6 +35,22 @@ async def test_presets_and_runs_are_listed_with_what_they_are(size: tuple[int, i
             assert text in shown
         assert "kuhn-1" in shown
         assert "record run.sqlite is damaged" in shown
+
+
+@pytest.mark.parametrize("cells", [60, 78, 100])
+def test_what_a_preset_costs_is_shown_however_long_its_models_name(cells: int) -> None:
+    preset = PresetInfo("arithmetic-smollm2", model="HuggingFaceTB/SmolLM2-135M-Instruct", memory="270 MB to fetch")
+    first = preset_entry(preset, cells, DUSK).plain.splitlines()[0]
+    assert "270 MB to fetch" in first
+    assert "HuggingFaceTB/" in first
+    assert width(first) <= cells
+
+
+@pytest.mark.parametrize("reason", ["logits of policy aren't finite", ""])
+def test_of_a_run_that_failed_it_is_told_why(reason: str) -> None:
+    lines = describe(RunInfo("nim-1", Path("runs/nim-1"), "failed", reason=reason), 60, DUSK)
+    shown = "\n".join("".join(text for text, _ in line) for line in lines)
+    assert (f"why      {reason}" in shown) == bool(reason)
 
 
 async def test_enter_starts_the_chosen_preset() -> None:

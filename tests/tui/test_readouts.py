@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from engine.events import EpisodeFinished, EvaluationFinished, RunState, StepFinished
+from engine.events import EpisodeFinished, EvaluationFinished, RunState, StateChanged, StepFinished
 from engine.types import GenerateResult, Rollout
 from tests.tui.fake import FakeStatus
 from tui import readouts
@@ -17,7 +17,7 @@ from tui.text import width
 from tui.theme import DUSK
 from tui.widgets.chart import draw
 from tui.widgets.painted import Line, span
-from tui.words import count, elapsed, label, memory, number, signed, sparkline
+from tui.words import count, elapsed, exact, label, memory, number, signed, sparkline
 
 
 def words(lines: list[Line]) -> str:
@@ -52,6 +52,27 @@ def test_a_skipped_step_says_why() -> None:
     assert "no turn had an advantage" in finding("signal", made).words
     made.fold([StepFinished(3, {"signal": 0.9})])
     assert finding("signal", made).level == "good"
+
+
+def test_groups_of_one_rollout_are_told_what_would_help() -> None:
+    made = store()
+    made.fold([StepFinished(2, {}, "all 8 groups had one rollout, and nothing to compare it with")])
+    assert "task.options.repeats" in finding("signal", made).advice
+
+
+def test_a_failed_run_is_not_well_whatever_its_last_numbers_were() -> None:
+    made = store(loss=0.1, grad_norm=0.2)
+    made.fold([StateChanged(RunState.FAILED, "logits of policy aren't finite")])
+    found = findings(made, FakeStatus())
+    assert (found[0].name, found[0].level) == ("run", "bad")
+    assert words([readouts.gist(found, DUSK)]) == "✗ 1 to mend"
+
+
+def test_the_banner_names_the_step_that_is_kept_and_the_command_that_goes_on_otherwise() -> None:
+    shown = words(readouts.failure("logits of policy aren't finite", "/runs/nim-1", 0, 100, DUSK))
+    assert "Step 0 is kept" in shown
+    assert "selfplay-tui resume /runs/nim-1 --set KEY=VALUE" in shown
+    assert "It has no checkpoint yet" in words(readouts.failure("", "/runs/nim-1", None, 100, DUSK))
 
 
 def test_groups_that_taught_nothing_are_counted() -> None:
@@ -132,6 +153,26 @@ def test_charts_begin_with_the_metric_that_counts_then_rewards_then_loss() -> No
     assert [model.title for model in charts(made)] == ["win", "mean reward", "loss", "other", "entropy", "zeta"]
 
 
+def test_what_was_never_anything_but_0_is_charted_last() -> None:
+    made = Store(lambda _: "", lambda: 0.0, "win")
+    for step in (0, 1):
+        made.fold([EvaluationFinished(step, {"draw": 0.0, "win": 0.5}), StepFinished(step, {"entropy": 0.4})])
+    assert [model.title for model in charts(made)] == ["win", "entropy", "draw"]
+
+
+@pytest.mark.parametrize("counts", ["gap", "average_gap"])
+def test_the_average_is_drawn_in_the_chart_of_the_policy_it_is_of(counts: str) -> None:
+    made = Store(lambda _: "", lambda: 0.0, counts, "min")
+    for step in (0, 10):
+        made.fold([EvaluationFinished(step, {"win": 0.5, "gap": 0.8, "average_gap": 0.7 - step / 100})])
+    assert [model.title for model in charts(made)] == ["gap", "win"]
+    model = charts(made)[0]
+    assert [(c.label, list(c.ys)) for c in model.curves] == [("policy", [0.8, 0.8]), ("average", [0.7, 0.6])]
+    lines = draw(model, 60, 10, DUSK)
+    assert all(span(line) <= 60 for line in lines)
+    assert words(lines).splitlines()[0].split() == ["gap", "━", "policy", "0.800", "┅", "average", "0.600"]
+
+
 def test_a_chart_marks_edits_and_fits_its_place() -> None:
     from engine.events import CheckpointSaved, EditApplied
 
@@ -158,6 +199,9 @@ def test_numbers_are_short_and_have_a_real_minus() -> None:
     assert (number(0.511), number(0.00002), number(math.inf)) == ("0.51", "2.0e−05", "–")
     assert (count(812), count(5120), count(2_300_000)) == ("812", "5.1k", "2.3M")
     assert (memory(812e6), memory(1.24e9)) == ("812 MB", "1.2 GB")
+    assert [exact(x) for x in (0.1333, 0.0008, -0.05, 2000.0, 805.4, math.nan)] == [
+        "0.133", "0.0008", "−0.05", "2,000", "805", "–",
+    ]  # fmt: skip
     assert elapsed(3792) == "1:03:12"
     assert label("eval/win_vs_random") == "win vs random"
 

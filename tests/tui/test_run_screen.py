@@ -245,7 +245,7 @@ async def test_a_failed_run_leaves_the_app_alive_and_says_why_and_what_to_do(siz
         await play_to(pilot, run, 2)
         await until(pilot, lambda: "The run failed" in seen(app))
         assert "out of memory" in seen(app)
-        assert "step 2 is kept in runs/nim-3" in seen(app)
+        assert "Step 2 is kept. Mend the cause, then resume it" in seen(app)
         assert "failed" in seen(app).splitlines()[-2]
         await pilot.press("escape")
         await until(pilot, lambda: isinstance(app.screen, HomeScreen))

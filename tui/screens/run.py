@@ -137,7 +137,7 @@ class RunScreen(Screen[None]):
             self._fill(5, self.health, readouts.health(found, self.health.cells, colours))
         self.status_line.show(readouts.status(session.state, session.step, status, self.size.width, colours))
         self._draw_header()
-        self._draw_banner(session.step)
+        self._draw_banner()
         shown = self.transcript.episode
         info = readouts.gists(store, shown, self.follow, found, self.wall.size.width, colours)
         for pane, line in zip(self.panes, info, strict=True):
@@ -162,14 +162,15 @@ class RunScreen(Screen[None]):
         verdict = readouts.verdict(self.store, colours, brief)
         self.header.show(spread(name, (*verdict, (" ", None)), self.size.width))
 
-    def _draw_banner(self, step: int) -> None:
+    def _draw_banner(self) -> None:
         failed = self.session.state is RunState.FAILED
         self.banner.display = failed
         if failed:
             reason = self.store.reason or self.session.run.reason
             folder = str(self.session.run.folder)
+            kept = self.store.checkpoint.step if self.store.checkpoint else None
             colours = palette(self.app.theme)
-            lines = readouts.failure(reason, folder, step, self.size.width - 2, colours)
+            lines = readouts.failure(reason, folder, kept, self.size.width - 2, colours)
             self.banner.styles.height = len(lines)
             self.banner.show(lines)
 

@@ -7,14 +7,17 @@ from rich.style import Style
 from textual.strip import Strip
 
 from tui.braille import curve, nice_range, text
-from tui.charts import ChartModel
+from tui.charts import ChartModel, Curve
 from tui.text import fit, one_line
 from tui.theme import Palette, sign, style
 from tui.widgets.painted import BLANK, Line, LineWidget, spread, strip
-from tui.words import number, signed
+from tui.words import exact, number, signed
 
 LABEL = 7
 """Cells left of the axis."""
+
+LINES = "━┅"
+"""Signs of curves that are of no role, as they are drawn: the first whole, the second in dashes."""
 
 MARKS = {"checkpoint": "◆", "best": "★", "edit": "┊"}
 
@@ -55,7 +58,7 @@ def draw(model: ChartModel, cells: int, lines: int, colours: Palette) -> list[Li
     low, high_value, decimals = (
         nice_range(float(values.min()), float(values.max())) if len(values) else (0.0, 1.0, 0)
     )
-    looks = [style(colours.accent if c.role is None else colours.colour(c.role)) for c in model.curves]
+    looks = [_look(place, c, colours) for place, c in enumerate(model.curves)]
     layers = [
         curve(c.xs, c.ys, wide, high, model.x_range, (low, high_value), dash) for dash, c in enumerate(model.curves)
     ]
@@ -83,11 +86,20 @@ def _title(model: ChartModel, cells: int, colours: Palette) -> Line:
     if len(model.curves) < 2:
         return spread(name, ((model.note + " ", style(colours.text)),), cells)
     legend: list[tuple[str, Style | None]] = []
-    for c in model.curves:
-        look = style(colours.accent if c.role is None else colours.colour(c.role))
+    for place, c in enumerate(model.curves):
         last = float(c.ys[-1]) if len(c.ys) else float("nan")
-        legend.append((f"  {sign(c.role or 0)} {one_line(c.label, 12)} {signed(last)}", look))
+        if c.role is None:
+            words = f"  {LINES[place % len(LINES)]} {one_line(c.label, 12)} {exact(last)}"
+        else:
+            words = f"  {sign(c.role)} {one_line(c.label, 12)} {signed(last)}"
+        legend.append((words, _look(place, c, colours)))
     return spread(name, (*legend, (" ", None)), cells)
+
+
+def _look(place: int, drawn: Curve, colours: Palette) -> Style:
+    if drawn.role is not None:
+        return colours.role(drawn.role)
+    return style(colours.text if place else colours.accent)
 
 
 def _plot_rows(
