@@ -9,11 +9,10 @@ from engine.arena import Arena
 from engine.config import Config, ConfigError, RoleConfig
 from engine.credit import ConstantCredit, CreditAssigner, GRPOCredit, RAECredit
 from engine.events import EditApplied
-from engine.guards import RunError
 from engine.inference.constraints import bias_of
 from engine.inference.tokenizer import Tokenizer
 from engine.task import Task, TaskError
-from engine.types import POLICY, settled
+from engine.types import POLICY, RunError, settled
 
 PROMPT = "role "
 """An edit of a role's prompt has this before the role's name as its target; any other, a configuration key."""

@@ -6,10 +6,9 @@ import math
 
 from engine.arena import Arena
 from engine.config import Config
-from engine.guards import RunError
 from engine.task import Task
 from engine.training.trainer import LocalTrainer
-from engine.types import AVERAGE, GenerateResult
+from engine.types import AVERAGE, GenerateResult, RunError
 
 
 async def measure(

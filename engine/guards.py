@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.config import TrainConfig
-from engine.types import GenerateResult
+from engine.types import GenerateResult, RunError
 
 FAILURES_IN_A_ROW = 10
 """So many failed episodes with none between that worked stop the run."""
@@ -18,10 +18,6 @@ IN_A_ROW = 3
 
 PROGRAMMING = (LookupError, TypeError, AttributeError, NameError, AssertionError, ZeroDivisionError)
 """Errors whose own words seldom tell what was wrong."""
-
-
-class RunError(Exception):
-    """A run that can't be made, opened, steered or continued: says why, and what would help."""
 
 
 class FailureGuard:

@@ -34,7 +34,7 @@ from engine.events import (
     StepFinished,
 )
 from engine.folders import FolderError, new_folder
-from engine.guards import FailureGuard, FiniteGuard, RunError
+from engine.guards import FailureGuard, FiniteGuard
 from engine.keeping import Keeper
 from engine.progress import Evaluations, Totals, step_metrics, why_skipped
 from engine.rollouts import Position, RolloutSource, split_stale
@@ -43,7 +43,7 @@ from engine.store import Store
 from engine.task import Task, load_task
 from engine.training.checkpoint import Checkpoint
 from engine.training.trainer import LocalTrainer
-from engine.types import EngineError, GenerateResult, Role
+from engine.types import EngineError, GenerateResult, Role, RunError
 
 
 class Run:

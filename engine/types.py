@@ -26,6 +26,10 @@ class EngineError(Exception):
     """The engine itself failed (not a task): the run cannot go on."""
 
 
+class RunError(Exception):
+    """A run that can't be made, opened, steered or continued: says why, and what would help."""
+
+
 class Message(TypedDict):
     """One chat message, as chat templates take it."""
 

@@ -60,6 +60,7 @@ def write(folder: Path, parameters: Parameters, config: dict[str, Any], form: st
     Raises:
         AdapterError: there is something in the folder, it can't be written, or it can't be had in that format.
     """
+    folder = folder.absolute()  # "." has no name to put a draft beside
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise AdapterError(f"{folder}: there is something already; name a folder that is new or empty")
     try:

@@ -24,9 +24,9 @@ from engine.types import AVERAGE, POLICY, TrainingRecord
 class Learner:
     """Learns one adapter from records of what its player said. Lives on the device thread.
 
-    `step` computes; nothing reaches the players before `publish`. The state is `parameters`, the moments,
-    `version` and the steps taken: after `load_state(state())` training goes on bit for bit as it would have. The
-    shuffle's generator is made from the seed and the step, and so needs no state of its own.
+    `step` computes; nothing reaches the players before `publish`. The state is `parameters`, the moments, the
+    average, `version`, the steps taken and the measured budget: after `load_state(state())` training goes on bit for
+    bit as it would have. The shuffle's generator is made from the seed and the step, and needs no state of its own.
     """
 
     def __init__(

@@ -186,6 +186,15 @@ def test_what_peft_has_no_lora_for_is_refused_and_leaves_nothing(tmp_path, confi
     assert list(tmp_path.iterdir()) == []
 
 
+def test_an_empty_folder_one_stands_in_is_written_to(tmp_path, monkeypatch):
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    parameters, config = adapter_folders.read(MADE / "lora")
+    adapter_folders.write(Path("."), parameters, config, "mlx")
+    assert adapter_folders.read(tmp_path / "here")[0].keys() == parameters.keys()
+    assert [path.name for path in tmp_path.iterdir()] == ["here"]
+
+
 def test_nothing_is_written_over(tmp_path):
     parameters, config = adapter_folders.read(MADE / "lora")
     (tmp_path / "notes.txt").write_text("mine")

@@ -370,11 +370,14 @@ def test_a_resumed_learner_goes_on_bit_for_bit(tiny: Tiny, tmp_path: Path):
     assert through.version == second.version == 4
 
 
-def test_the_shuffle_differs_between_steps(tiny: Tiny):
+def test_the_shuffle_differs_between_steps_and_seeds_and_is_that_of_both(tiny: Tiny):
+    def losses(seed: int) -> list[float]:
+        learner = tiny.learner(seed, minibatches=4, learning_rate=1e-12)
+        return [finish(learner, records)["loss"] for _ in range(2)]
+
     records = tiny.records(12)
-    learner = tiny.learner(minibatches=4, learning_rate=1e-12)
-    first, second = (finish(learner, records) for _ in range(2))
-    assert first["loss"] != second["loss"]
+    assert len({*losses(0), *losses(1)}) == 4
+    assert losses(0) == losses(0)
 
 
 def test_load_state_refuses_another_adapter(tiny: Tiny):

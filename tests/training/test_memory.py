@@ -135,7 +135,7 @@ def test_the_memory_of_scores_does_not_grow_with_the_positions(tmp_path: Path):
     assert many < few + 2.0
 
 
-def test_half_precision_keeps_half_of_what_float32_keeps(tmp_path: Path):
+def test_an_adapter_learnt_in_a_model_of_half_precision_is_used_in_half_precision(tmp_path: Path):
     """Nothing of a layer is kept in float32 for the adapter's sake."""
     model = Model(tiny_model(tmp_path, layers=2, dim=256), LoRAConfig(rank=RANK))
     a, b = (mx.random.normal(shape, key=mx.random.key(0)) for shape in ((256, RANK), (RANK, 256)))
