@@ -25,8 +25,8 @@ class Learner:
     """Learns one adapter from records of what its player said. Lives on the device thread.
 
     `step` computes; nothing reaches the players before `publish`. The state is `parameters`, the moments, the
-    average, `version`, the steps taken and the measured budget: after `load_state(state())` training goes on bit for
-    bit as it would have. The shuffle's generator is made from the seed and the step, and needs no state of its own.
+    average, `version`, the steps taken and the measured budget: after `load_state(state())` training goes on bit
+    for bit as it would have. The shuffle's generator is made from the seed and the step, and needs no state.
     """
 
     def __init__(

@@ -415,6 +415,32 @@ def test_a_new_learning_rate_holds_from_the_next_step_and_keeps_the_moments(tiny
     assert learner.state()["updates"].item() == 3
 
 
+def test_turns_sampled_at_temperature_0_are_left_out_and_the_others_learnt_as_if_alone(tiny: Tiny):
+    sampled, greedy = tiny.records(4), _greedy(tiny)
+    both, alone = tiny.learner(), tiny.learner()
+    metrics = finish(both, [*greedy, *sampled])
+    assert (metrics["updates"], metrics["turns"], metrics["unlearnable"]) == (1.0, 4.0, float(len(greedy)))
+    finish(alone, sampled)
+    assert same(both.parameters, alone.parameters)
+
+
+@pytest.mark.parametrize("clip", [1e-3, 1e3])
+def test_the_gradient_is_cut_to_the_norm_that_is_configured(tiny: Tiny, clip: float):
+    """AdamW's first moment is then a tenth of the gradient."""
+    learner = tiny.learner(grad_clip=clip)
+    norm = finish(learner, tiny.records(4))["grad_norm"]
+    moment = flat({name: array for name, array in learner.state().items() if name.startswith("m.")})
+    assert np.linalg.norm(moment) == pytest.approx(0.1 * min(norm, clip), rel=1e-3)
+
+
+def test_the_learning_rate_falls_over_the_steps_of_the_run_as_many_as_these_are_now(tiny: Tiny):
+    train = TrainConfig(warmup=0, learning_rate=1.0, schedule="linear")
+    learner = Learner(tiny.lm, tiny.adapters, train, seed=0, total=4)
+    rates = [finish(learner, [])["learning_rate"] for _ in range(2)]
+    learner.reconfigure(train, total=8)
+    assert [*rates, finish(learner, [])["learning_rate"]] == [1.0, 0.75, 0.75]
+
+
 def test_the_learning_rate_rises_from_a_tenth_over_the_warmup(tiny: Tiny):
     learner = tiny.learner(warmup=3, learning_rate=1e-3)
     rates = [finish(learner, tiny.records(2))["learning_rate"] for _ in range(5)]

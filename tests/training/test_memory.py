@@ -172,15 +172,21 @@ def with_memory(monkeypatch: pytest.MonkeyPatch, size: float) -> None:
     monkeypatch.setattr(models, "machine", lambda: Machine(size, on_cpu=True))
 
 
-@pytest.mark.parametrize("length", [32, 256])
-def test_what_was_measured_to_fit_fits(tmp_path: Path, length: int, monkeypatch: pytest.MonkeyPatch):
-    model = Model(tiny_model(tmp_path, layers=4, dim=64), LoRAConfig(rank=RANK))
-    for size in (100e6, 400e6):
+@pytest.mark.parametrize(
+    ("length", "vocab", "sizes"), [(32, 262, (100e6, 400e6)), (256, 262, (100e6, 400e6)), (32, 16384, (200e6,))]
+)
+def test_what_was_measured_to_fit_fits(
+    tmp_path: Path, length: int, vocab: int, sizes: tuple[float, ...], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(logprobs, "CHUNK_ELEMENTS", 1 << 21)  # of the large vocabulary half of what there is
+    model = Model(tiny_model(tmp_path, layers=4, dim=64, vocab=vocab), LoRAConfig(rank=RANK))
+    for size in sizes:
         with_memory(monkeypatch, size)
         tokens = budget.tokens(model.lm, model.adapters, model.packed, TrainConfig(), length)
         assert budget.LEAST_TOKENS < tokens < budget.MOST_TOKENS
         _, peak = model.gradient(max(1, tokens // length), length)
-        assert 0.2 * budget.SHARE * size < peak <= budget.SHARE * size
+        # A chunk's logits may be there before those of the one before it are gone.
+        assert 0.2 * budget.SHARE * size < peak <= 1.2 * budget.SHARE * size
 
 
 def test_what_else_is_in_memory_changes_no_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -197,14 +203,15 @@ def test_weights_and_learner_are_counted_as_they_lie_in_memory(tmp_path: Path):
     mx.synchronize()
     before = mx.get_active_memory()
     lm = models.load(str(tiny_model(tmp_path, layers=3, dim=128)), context=64)[0]
-    adapters, train = Adapters(lm, LoRAConfig(rank=RANK)), TrainConfig(average=0.5)
+    adapters, train = Adapters(lm, LoRAConfig(rank=128)), TrainConfig(average=0.5)
     learner = Learner(lm, adapters, train, seed=0)
     for player in ("policy", "average"):
         adapters.publish(player, learner.parameters, 0)
     learner._average.follow(learner._optimiser.packed, 0.5)
     mx.synchronize()
     without_gradient = budget.held(lm, learner._optimiser.packed, train) - adapters.bytes
-    assert mx.get_active_memory() - before == pytest.approx(without_gradient, rel=0.1)
+    free_slot = adapters.bytes  # there are four
+    assert mx.get_active_memory() - before - free_slot == pytest.approx(without_gradient, rel=0.05)
 
 
 def test_rows_of_a_single_token_are_measured_too(tiny: Tiny):

@@ -46,7 +46,7 @@ def test_only_prompts_that_are_equal_token_by_token_are_compared():
 def test_what_counts_is_how_a_conversation_began_and_no_conversation_comes_twice():
     first = [said("a", 1.0), said("a", 1.0, [1, 2, 3, 7, 8], 2), said("a", 1.0, [1, 2, 3, 7, 8, 7, 9], 4)]
     second = [said("b", 0.0), said("b", 0.0, [1, 2, 3, 7, 5], 2)]
-    third = [said("c", 0.5, [1, 2, 3, 7, 8], 2), said("c", 0.5, [9, 9], 0)]  # the first turn comes last here
+    third = [said("c", -1.0, [1, 2, 3], 2), said("c", -1.0, [9, 9], 0)]  # the first turn comes last here
     assert names(pairs([*first, *second, *third])) == [("a", "b")]
 
 
