@@ -235,12 +235,13 @@ class Adapters:
     @contextmanager
     def _using(self, parameters: Parameters | None, slots: mx.array | None) -> Iterator[None]:
         active = self._active
-        before = active.parameters, active.slots
-        active.parameters, active.slots = parameters, slots
+        before = active.parameters, active.slots, active.rows
+        rows = None if slots is None else mx.arange(slots.size, dtype=mx.uint32)
+        active.parameters, active.slots, active.rows = parameters, slots, rows
         try:
             yield
         finally:
-            active.parameters, active.slots = before
+            active.parameters, active.slots, active.rows = before
 
     def _check_player(self, player: str) -> None:
         if player not in self._versions:

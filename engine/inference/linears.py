@@ -22,10 +22,14 @@ class Active:
     where `slots` is given."""
     slots: mx.array | None = None
     """[B] uint32: each row's place in the stack."""
+    rows: mx.array | None = None
+    """[B] uint32, 0 to B − 1, made once for all layers: each product would make its own."""
 
     def product(self, x: mx.array, matrix: mx.array) -> mx.array:
         """x [B, L, in] times each row's [in, out] → [B, L, out]."""
-        return x @ matrix if self.slots is None else mx.gather_mm(x, matrix, rhs_indices=self.slots)
+        if self.slots is None:
+            return x @ matrix
+        return mx.gather_mm(x, matrix, lhs_indices=self.rows, rhs_indices=self.slots)
 
     def vector(self, vector: mx.array) -> mx.array:
         """Each row's [out], to go with [B, L, out]."""

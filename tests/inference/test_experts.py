@@ -84,9 +84,9 @@ def test_indices_are_called_sorted_only_where_they_are(folder, monkeypatch):
     adapters.publish("red", moved(adapters, 1), 1)
     plain, called = mx.gather_mm, []
 
-    def gather_mm(*operands: mx.array, rhs_indices: mx.array, sorted_indices: bool = False) -> mx.array:
+    def gather_mm(*operands: mx.array, rhs_indices: mx.array, sorted_indices: bool = False, **others) -> mx.array:
         called.append((sorted_indices, bool((np.diff(np.array(rhs_indices.flatten()).astype(int)) >= 0).all())))
-        return plain(*operands, rhs_indices=rhs_indices, sorted_indices=sorted_indices)
+        return plain(*operands, rhs_indices=rhs_indices, sorted_indices=sorted_indices, **others)
 
     monkeypatch.setattr(mx, "gather_mm", gather_mm)
     for slots in ([1, 0, 1, 0], [1, 1, 1, 1]):
