@@ -32,7 +32,7 @@ from engine import (
 
 OPERATIONS = {"+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b}
 HELD_OUT = 500
-"""Problems kept for evaluation."""
+"""Problems kept for evaluation, of at most a quarter of those there are."""
 MOST_ANSWERS = 1_000_000
 """So many different answers there may be, to choose from where a role is constrained."""
 Question = tuple[int, str, int]
@@ -53,6 +53,12 @@ def right(rollout: Rollout, arena: Arena) -> dict[str, float]:
 def result(question: Question) -> int:
     a, operator, b = question
     return OPERATIONS[operator](a, b)
+
+
+def mirrored(question: Question) -> Question:
+    """The same question asked the other way round, where there is one."""
+    a, operator, b = question
+    return question if operator == "-" else (b, operator, a)
 
 
 def worked(question: Question) -> list[Message]:
@@ -99,9 +105,11 @@ class Arithmetic(Task):
             if type(value) is not int or not least <= value <= most:
                 raise TaskError(f"arithmetic: option {name!r} is a whole number, {least} to {most}, not {value!r}")
         self.operators, self.digits, self.samples = "".join(dict.fromkeys(operators)), digits, samples
+        self.total = len(self.operators) * 10 ** (2 * digits)
         self.answers = self._answers()
         self.examples = self._problems(random.Random("examples"), examples, frozenset())
-        self.held_out = self._problems(random.Random("held out"), HELD_OUT, frozenset(self.examples))
+        held_out = min(HELD_OUT, self.total // 4)
+        self.held_out = self._problems(random.Random("held out"), held_out, frozenset(self.examples))
 
     def setup(self, arena: Arena) -> None:
         answers = [str(number) for number in self.answers]
@@ -146,12 +154,13 @@ class Arithmetic(Task):
         return answers
 
     def _problems(self, rng: random.Random, count: int, without: frozenset[Question]) -> list[Question]:
-        """Different problems in random order: `count`, or half of those there are."""
-        there = len(self.operators) * 10 ** (2 * self.digits) - len(without)
+        """Different problems in random order: `count`, or half of those there are, none of `without` or its mirrors."""
+        taken = {*without, *map(mirrored, without)}
+        there = self.total - len(taken)
         found: dict[Question, None] = {}
         while len(found) < min(count, there // 2):
             a, b = (rng.randrange(10 ** rng.randint(1, self.digits)) for _ in range(2))
             problem = a, rng.choice(self.operators), b
-            if problem not in without:
+            if problem not in taken:
                 found[problem] = None
         return list(found)
