@@ -154,7 +154,7 @@ class Arithmetic(Task):
         return answers
 
     def _problems(self, rng: random.Random, count: int, without: frozenset[Question]) -> list[Question]:
-        """Different problems in random order, none of `without` or mirrored: `count`, or half of those there are."""
+        """Different problems in random order, none of `without` or mirrored: `count`, or half of all there are."""
         taken = {*without, *map(mirrored, without)}
         there = self.total - len(taken)
         found: dict[Question, None] = {}
