@@ -8,6 +8,7 @@ from engine.artifacts import Artifact, ArtifactStore
 from engine.credit import ConstantCredit, CreditAssigner, GRPOCredit, RAECredit
 from engine.episode import ChatEpisode, Episode, EpisodeState, SingleTurnEpisode
 from engine.games import Game, GameEpisode, read_move
+from engine.options import Between, Count, Share
 from engine.rubric import RewardFunction, Rubric
 from engine.task import GameTask, Task, TaskError
 from engine.trainer import Trainer, simple_training_loop
@@ -33,9 +34,11 @@ __all__ = [
     "Arena",
     "Artifact",
     "ArtifactStore",
+    "Between",
     "ChatEpisode",
     "Completion",
     "ConstantCredit",
+    "Count",
     "Credit",
     "CreditAssigner",
     "Episode",
@@ -53,6 +56,7 @@ __all__ = [
     "Rollout",
     "Rubric",
     "Sampling",
+    "Share",
     "SingleTurnEpisode",
     "StopReason",
     "Task",

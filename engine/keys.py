@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import UnionType
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -69,11 +69,14 @@ def _key(path: str, info: FieldInfo) -> Key:
         annotation, optional = next(a for a in get_args(annotation) if a is not type(None)), True
     choices = tuple(get_args(annotation)) if get_origin(annotation) is Literal else ()
     kind = str if choices else (get_origin(annotation) or annotation)
-    assert isinstance(kind, type)
+    if not isinstance(kind, type) or kind not in KINDS:  # Any, say
+        kind = object
     if choices:
         wants = "one of " + ", ".join(choices)
     elif kind is list:
-        wants = "a list of texts"
+        item = next(iter(get_args(annotation)), str)
+        item = get_args(item)[0] if get_origin(item) is Annotated else item
+        wants = f"a list of {PLURALS.get(item, 'values')}"
     elif kind is dict:
         wants = "a table of numbers"
     elif kind is tuple:
@@ -86,7 +89,15 @@ def _key(path: str, info: FieldInfo) -> Key:
     return Key(path, kind, wants, default, required, optional, choices, info.description or "")
 
 
-WANTS = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
+WANTS = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "text",
+    object: "any TOML value",
+}
+PLURALS = {str: "texts", int: "whole numbers", float: "numbers", dict: "tables"}
+KINDS = (*WANTS, list, tuple, dict)
 
 
 def _bounds(metadata: list[Any]) -> str:

@@ -12,13 +12,15 @@ import importlib.util
 import inspect
 import pkgutil
 from abc import ABC, abstractmethod
+from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from engine.arena import Arena
 from engine.games import Bot, Game, GameEpisode, random_move
 from engine.matches import match_requests, match_score, move_probabilities, nash_conv, perfect_player
+from engine.options import Between, Count, checked
 from engine.types import EpisodeRequest, Role
 
 
@@ -27,7 +29,11 @@ class TaskError(Exception):
 
 
 class Task(ABC):
-    """Everything a run needs to know of what is played. Options of the preset arrive as keyword arguments."""
+    """Everything a run needs to know of what is played.
+
+    Options of the preset arrive as keyword arguments, checked against their annotations (see `engine.options`).
+    Whatever else doesn't fit, such as a file that isn't there, is a `TaskError`.
+    """
 
     @abstractmethod
     def setup(self, arena: Arena) -> None:
@@ -54,20 +60,12 @@ class GameTask(Task):
         name: str,
         game: Game[Any],
         *,
-        openings: int = 0,
-        repeats: int = 1,
-        draw: float = 0.0,
+        openings: Annotated[int, Between(0, 1000)] = 0,
+        repeats: Count = 1,
+        draw: Annotated[float, Between(-0.99, 0.99)] = 0.0,
         notation: Literal["compact", "words"] = "compact",
     ) -> None:
         """`openings`, `draw`: see `GameEpisode`. `repeats`: games from each beginning, those that GRPO compares."""
-        if notation not in ("compact", "words"):
-            raise TaskError(f"{name}: option 'notation' is 'compact' or 'words', not {notation!r}")
-        if type(openings) is not int or openings < 0:
-            raise TaskError(f"{name}: option 'openings' is a number of moves from 0, not {openings!r}")
-        if type(repeats) is not int or repeats < 1:
-            raise TaskError(f"{name}: option 'repeats' is a number of games from 1, not {repeats!r}")
-        if isinstance(draw, bool) or not isinstance(draw, int | float) or not -1.0 < draw < 1.0:
-            raise TaskError(f"{name}: option 'draw' is a number between -1 and 1, a loss and a win, not {draw!r}")
         self.name, self.game = name, game
         self.openings, self.repeats = openings, repeats
         self.draw, self.words = float(draw), notation == "words"
@@ -123,15 +121,12 @@ def load_task(name: str, options: dict[str, Any], *, folder: Path | None = None)
     path = (folder or Path.cwd()) / place
     module = _module_of_file(path) if place.endswith(".py") else _built_in(place)
     found = _task_class(module, class_name)
+    short = module.__name__.rpartition(".")[2]
+    maker = partial(GameTask, short, found()) if issubclass(found, Game) else found
     try:
-        if issubclass(found, Game):
-            return GameTask(module.__name__.rpartition(".")[2], found(), **options)
-        return found(**options)
-    except TypeError as error:
-        accepts = inspect.signature(GameTask if issubclass(found, Game) else found)
-        raise TaskError(
-            f"task {name!r}: options {options} do not fit {found.__name__}{accepts}: {error}"
-        ) from error
+        return maker(**checked(short, maker, options))
+    except ValueError as error:
+        raise TaskError(f"{error}") from error
 
 
 def _built_in(name: str) -> ModuleType:

@@ -11,10 +11,22 @@ from pathlib import Path
 
 from platformdirs import user_config_path
 
-BUILT_IN = ("nim-pocket", "kuhn-pocket", "tictactoe-pocket", "arithmetic-smollm2", "tictactoe-qwen", "kuhn-qwen")
-"""In the order they are best tried."""
-
 PACKAGE = Path(__file__).parent
+
+FIRST = ("nim-pocket", "kuhn-pocket", "tictactoe-pocket")
+"""Those to begin with."""
+
+MODELS = ("pocket", "smollm2", "qwen")
+"""What a preset's name ends with: the model it is for, the smallest first."""
+
+
+def _place(name: str) -> tuple[int, int, str]:
+    first = FIRST.index(name) if name in FIRST else len(FIRST)
+    return first, MODELS.index(name.rpartition("-")[2]), name
+
+
+BUILT_IN = tuple(sorted((path.stem for path in PACKAGE.glob("*.toml")), key=_place))
+"""Ours, in the order they are best tried."""
 
 
 class PresetError(LookupError):

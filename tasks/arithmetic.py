@@ -14,11 +14,13 @@ import random
 import re
 from collections.abc import Sequence
 from statistics import fmean
-from typing import Any
+from typing import Annotated, Any
 
 from engine import (
     Arena,
     ArtifactStore,
+    Between,
+    Count,
     EpisodeRequest,
     EpisodeState,
     Message,
@@ -94,16 +96,16 @@ class Arithmetic(Task):
     """Options: `operators`, some of "+-*"; most `digits` of a number; `samples` of each problem in a step; worked
     `examples` before each question."""
 
-    def __init__(self, *, operators: str = "+-", digits: int = 2, samples: int = 8, examples: int = 0) -> None:
-        if not isinstance(operators, str) or not operators or set(operators) - OPERATIONS.keys():
+    def __init__(
+        self,
+        *,
+        operators: str = "+-",
+        digits: Annotated[int, Between(1, 4)] = 2,
+        samples: Count = 8,
+        examples: Annotated[int, Between(0, 20)] = 0,
+    ) -> None:
+        if not operators or set(operators) - OPERATIONS.keys():
             raise TaskError(f"arithmetic: option 'operators' is some of +, - and *, not {operators!r}")
-        for name, value, least, most in (
-            ("digits", digits, 1, 4),
-            ("samples", samples, 1, 1024),
-            ("examples", examples, 0, 20),
-        ):
-            if type(value) is not int or not least <= value <= most:
-                raise TaskError(f"arithmetic: option {name!r} is a whole number, {least} to {most}, not {value!r}")
         self.operators, self.digits, self.samples = "".join(dict.fromkeys(operators)), digits, samples
         self.total = len(self.operators) * 10 ** (2 * digits)
         self.answers = self._answers()

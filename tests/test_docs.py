@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
+import pkgutil
 import random
 import re
 import tomllib
 from pathlib import Path
 
 import presets
+import tasks
 from engine import Arena, GameTask, GRPOCredit
 from engine.config import parse
 from engine.inference.scripted import ScriptedClient
@@ -23,6 +25,7 @@ ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
+TASKS = (ROOT / "docs" / "tasks.md").read_text(encoding="utf-8")
 RECIPES = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
 
 
@@ -84,8 +87,14 @@ async def test_the_readmes_proposer_is_paid_for_half_solved_sums(tmp_path: Path)
     assert (await task.evaluate(arena, 4, "eval-0")).keys() == {"solved"}
 
 
-def test_every_preset_is_in_the_readme():
-    assert set(re.findall(r"^\| `([a-z0-9-]+)` \|", README, re.MULTILINE)) >= set(presets.BUILT_IN)
+def test_every_preset_is_in_the_documentation():
+    assert set(re.findall(r"^\| `([a-z0-9-]+)` \|", README, re.MULTILINE)) >= set(presets.FIRST)
+    assert set(re.findall(r"`([a-z0-9_]+-(?:pocket|smollm2|qwen))`", TASKS)) == set(presets.BUILT_IN)
+
+
+def test_every_task_has_a_section():
+    headings = set(re.findall(r"^## `([a-z0-9_]+)`$", TASKS, re.MULTILINE))
+    assert headings == {module.name for module in pkgutil.iter_modules(tasks.__path__) if not module.ispkg}
 
 
 def test_the_keys_in_the_readme_are_the_apps():

@@ -132,12 +132,12 @@ async def test_words_are_shown_where_the_preset_asks_for_them():
     ("name", "options", "says"),
     [
         ("nimm", {}, "nearest: nim"),
-        ("nim", {"opening": 3}, "opening"),
-        ("nim", {"openings": -1}, "from 0"),
-        ("nim", {"repeats": 0}, "'repeats' is a number of games from 1"),
-        ("nim", {"notation": "prose"}, "'compact' or 'words'"),
-        ("tictactoe", {"draw": -1.5}, "'draw' is a number between -1 and 1"),
-        ("tictactoe", {"draw": True}, "'draw' is a number between -1 and 1"),
+        ("nim", {"opening": 3}, "no option 'opening'; did you mean 'openings'"),
+        ("nim", {"openings": -1}, "'openings' wants a whole number from 0 to 1000, not -1"),
+        ("nim", {"repeats": 0}, "'repeats' wants a whole number from 1"),
+        ("nim", {"notation": "prose"}, "'notation' wants one of compact, words, not 'prose'"),
+        ("tictactoe", {"draw": -1.5}, "'draw' wants a number from -0.99 to 0.99"),
+        ("tictactoe", {"draw": True}, "'draw' wants a number"),
         ("./nowhere.py", {}, "no task file"),
     ],
 )

