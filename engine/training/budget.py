@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import cast
+from typing import NamedTuple, cast
 
 import mlx.core as mx
 import numpy as np
@@ -32,26 +32,55 @@ apart by half, the largest of three by less than 1%, and longer passes by 0.1% a
 LEAST_TOKENS = 256
 
 
-def tokens(lm: LanguageModel, adapters: Adapters, packed: Packed, train: TrainConfig, length: int) -> int:
-    """The budget for rows of up to `length` tokens, a power of two, so that small differences change nothing.
+class Cost(NamedTuple):
+    """Bytes that a backward pass has in use at once."""
 
-    A small backward pass gives the bytes of a token; what there is only once is counted with them, so that they are
-    rather too many. The scores, of which no more are made at once than a chunk has, are measured apart. What is in
-    memory besides doesn't count, or equal runs would have unequal budgets. On the device thread.
+    a_token: float
+    a_score: float
+    """Of an active token, while its chunk is computed."""
+    chunk: int
+    """Most active tokens whose scores are computed at once."""
+
+    def of(self, tokens: int) -> float:
+        return self.a_token * tokens + self.a_score * min(tokens, self.chunk)
+
+
+def cost(lm: LanguageModel, adapters: Adapters, packed: Packed, train: TrainConfig, length: int) -> Cost:
+    """Measured on small passes over rows of `length`, as MLX allocates where it isn't made to wait.
+
+    What there is only once is counted with a token's bytes, so that they are rather too many. What is in memory
+    besides doesn't count, or equal runs would have unequal budgets.
     """
     length = batching.padded(length, multiple())
-    left = SHARE * (models.machine().memory - held(lm, packed, train))
     rows = min(-(-PASS // length), lm.vocab_size)  # each begins with another token, or they would be one row
     small = _minibatch(rows, length)
     weights, [microbatch] = Weights.of(small, None, train), small.microbatches
     with explained(microbatch):
-        times = TIMES if length <= PASS else 1
-        whole = _peak(lambda: backward(lm, adapters, packed, microbatch, weights, train), times)
-    a_token = whole / (rows * length)
+        whole = _peak(lambda: backward(lm, adapters, packed, microbatch, weights, train))
     chunk = max(1, logprobs.CHUNK_ELEMENTS // lm.vocab_size)
-    a_score = _peak(lambda: _scores(lm, train, min(SCORES, chunk)), TIMES) / min(SCORES, chunk)
-    within_chunk = left / (a_token + a_score)
-    return rounded(within_chunk if within_chunk <= chunk else (left - a_score * chunk) / a_token)
+    scored = min(SCORES, chunk)
+    return Cost(whole / (rows * length), _peak(lambda: _scores(lm, train, scored)) / scored, chunk)
+
+
+def tokens(lm: LanguageModel, packed: Packed, train: TrainConfig, cost: Cost) -> int:
+    """The budget: what fits, as a power of two, so that small differences change nothing."""
+    left = SHARE * (models.machine().memory - held(lm, packed, train))
+    fitting = left / (cost.a_token + cost.a_score)
+    return rounded(fitting if fitting <= cost.chunk else (left - cost.a_score * cost.chunk) / cost.a_token)
+
+
+@contextmanager
+def waiting(beyond: float) -> Iterator[None]:
+    """Within, MLX waits for what it has begun as long as more than `beyond` bytes are in use beside those of now.
+
+    It takes an operation's memory when it schedules it, and schedules far ahead of what is computed: of a pass that
+    needs 0.9 GB at a time it had 1.4 at once. On a CPU nothing is lost by waiting at every operation (`beyond` 0).
+    """
+    limit = mx.set_memory_limit(int(mx.get_active_memory() + beyond))
+    try:
+        yield
+    finally:
+        mx.set_memory_limit(limit)
 
 
 def held(lm: LanguageModel, packed: Packed, train: TrainConfig) -> int:
@@ -92,10 +121,10 @@ def explained(microbatch: Microbatch) -> Iterator[None]:
         ) from error
 
 
-def _peak(work: Callable[[], object], times: int) -> int:
+def _peak(work: Callable[[], object]) -> int:
     """The most bytes beyond those in use before."""
     found = []
-    for _ in range(times):
+    for _ in range(TIMES):
         mx.synchronize()
         before = mx.get_active_memory()
         mx.reset_peak_memory()

@@ -9,6 +9,7 @@ import mlx.core as mx
 import numpy as np
 
 from engine.config import TrainConfig
+from engine.inference import models
 from engine.inference.adapters import Adapters, Parameters
 from engine.inference.families import Packed
 from engine.inference.models import LanguageModel
@@ -42,6 +43,9 @@ class Learner:
         self.steps = 0
         self.measured_tokens = self.measured_length = 0
         """The budget where `train.microbatch_tokens` is 0, and the longest rows it was measured for."""
+        self._needed: budget.Cost | None = None
+        self._needed_length = 0
+        """What a pass needs at least, on a GPU, and the longest rows it was measured for."""
         self._optimiser = Optimiser(adapters.families, adapters.initial(seed), train)
         self._average = Average()
 
@@ -122,7 +126,7 @@ class Learner:
         if len(minibatch.pairs):
             logratios = np.zeros(len(minibatch.lengths))
             for microbatch in minibatch.microbatches:
-                with budget.explained(microbatch):
+                with budget.explained(microbatch), budget.waiting(self._room(microbatch, train)):
                     found = log_ratios(self.lm, self.adapters, packed, microbatch, train)
                 logratios += np.bincount(microbatch.segments, found, len(logratios))
                 yield
@@ -138,7 +142,7 @@ class Learner:
             if under_way is not None:
                 loss += under_way.collect(measures)
             gradients = {name: gradients[name] + array if gradients else array for name, array in added.items()}
-            under_way = _Pass(microbatch, value, measured, gradients)
+            under_way = _Pass(microbatch, value, measured, gradients, self._room(microbatch, train))
             yield
         if under_way is not None:
             loss += under_way.collect(measures)
@@ -216,10 +220,24 @@ class Learner:
             return train.microbatch_tokens
         longest = max((row.length for row in rows), default=0)
         if longest > self.measured_length:
-            length, packed = 1 << (longest - 1).bit_length(), self._optimiser.packed
-            self.measured_tokens = budget.tokens(self.lm, self.adapters, packed, train, length)
-            self.measured_length = length
+            self.measured_length = 1 << (longest - 1).bit_length()
+            self.measured_tokens = budget.tokens(
+                self.lm, self._optimiser.packed, train, self._cost_of(self.measured_length, train)
+            )
         return self.measured_tokens
+
+    def _room(self, microbatch: Microbatch, train: TrainConfig) -> float:
+        """Bytes that a pass may have in use: on a GPU what it needs, where waiting for less would leave it idle."""
+        if models.machine().on_cpu:
+            return 0.0
+        length = microbatch.tokens.shape[1]
+        if self._needed is None or length > self._needed_length:
+            with budget.waiting(0):
+                self._needed, self._needed_length = self._cost_of(length, train), length
+        return self._needed.of(microbatch.size)
+
+    def _cost_of(self, length: int, train: TrainConfig) -> budget.Cost:
+        return budget.cost(self.lm, self.adapters, self._optimiser.packed, train, length)
 
     def _prepare_reference(self, train: TrainConfig) -> None:
         if train.kl == 0.0 and train.dpo == 0.0:
@@ -246,10 +264,13 @@ class Learner:
 class _Pass:
     """A backward pass that is being computed."""
 
-    def __init__(self, microbatch: Microbatch, value: mx.array, measured: Measured, gradients: Packed) -> None:
+    def __init__(
+        self, microbatch: Microbatch, value: mx.array, measured: Measured, gradients: Packed, room: float
+    ) -> None:
+        """`room`: bytes it may have in use at once."""
         self._microbatch, self._value, self._measured = microbatch, value, measured
         self._gradients = gradients
-        with budget.explained(microbatch):
+        with budget.explained(microbatch), budget.waiting(room):
             mx.async_eval(value, measured, gradients)
 
     def collect(self, measures: Measures) -> float:

@@ -20,6 +20,7 @@ import pstats
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -112,9 +113,12 @@ class Bench:
         """The gradient of all rows, cut into microbatches as the learner does, and in one pass."""
         self.packed = self.adapters.families.pack(self.adapters.initial(0))
         mx.eval(self.packed)
+        about = self.lm, self.adapters, self.packed, self.train(), self.options.length
         as_learnt = self.options.microbatch_tokens or budget.tokens(
-            self.lm, self.adapters, self.packed, self.train(), self.options.length
+            self.lm, self.packed, self.train(), budget.cost(*about)
         )
+        with budget.waiting(0):
+            self.cost = budget.cost(*about)
         print(f"microbatches of {as_learnt} tokens", flush=True)
         one_pass = 1 << 40
         sides: dict[str, Callable[[], tuple[float, float]]] = {
@@ -160,8 +164,8 @@ class Bench:
             times.append(time.perf_counter() - start)
         return statistics.median(times)
 
-    def _gradient(self, most: int, **changed: Any) -> tuple[float, float]:
-        """Seconds and peak bytes."""
+    def _gradient(self, most: int, waits: bool = True, **changed: Any) -> tuple[float, float]:
+        """Seconds and peak bytes. It `waits` for memory as the learner does."""
         rng, train = np.random.default_rng(0), self.train(**changed)
         [minibatch] = batching.minibatches(batching.rows(self.records()), 1, most, rng, (), budget.multiple())
         weights = objective.Weights.of(minibatch, None, train)
@@ -173,13 +177,14 @@ class Bench:
                     self.lm, self.adapters, self.packed, microbatch, weights, train
                 )
                 total = {name: total[name] + array if total else array for name, array in added.items()}
-                mx.eval(loss, measured, total)
+                with budget.waiting(self.cost.of(microbatch.size) if on_gpu() else 0.0) if waits else nullcontext():
+                    mx.eval(loss, measured, total)
 
         return timed(work)
 
     def _plain_gradient(self, most: int) -> tuple[float, float]:
         with patch.object(objective, "score", plain_scores):
-            return self._gradient(most)
+            return self._gradient(most, waits=False)
 
     def step(self) -> list[Result]:
         """A whole optimiser step from records to metrics, against mlx-lm's from an array of tokens."""

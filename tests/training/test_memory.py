@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -71,6 +72,10 @@ class Model:
             for index, row in enumerate(tokens)
         ]  # fmt: skip
 
+    def budget(self, length: int) -> int:
+        cost = budget.cost(self.lm, self.adapters, self.packed, TrainConfig(), length)
+        return budget.tokens(self.lm, self.packed, TrainConfig(), cost)
+
     def gradient(self, rows: int, length: int, **train) -> tuple[dict[str, np.ndarray], int]:
         """The gradient of one pass by parameter, and the bytes it took at most."""
         settings = TrainConfig(**train)
@@ -84,7 +89,8 @@ class Model:
         before = mx.get_active_memory()
         mx.reset_peak_memory()
         _, _, gradients = backward(self.lm, self.adapters, self.packed, microbatch, weights, settings)
-        mx.eval(gradients)
+        with budget.waiting(0):
+            mx.eval(gradients)
         peak = mx.get_peak_memory() - before
         return {name: np.array(a) for name, a in self.adapters.families.unpack(gradients).items()}, peak
 
@@ -182,20 +188,34 @@ def test_what_was_measured_to_fit_fits(
     model = Model(tiny_model(tmp_path, layers=4, dim=64, vocab=vocab), LoRAConfig(rank=RANK))
     for size in sizes:
         with_memory(monkeypatch, size)
-        tokens = budget.tokens(model.lm, model.adapters, model.packed, TrainConfig(), length)
+        tokens = model.budget(length)
         assert budget.LEAST_TOKENS < tokens < budget.MOST_TOKENS
         _, peak = model.gradient(max(1, tokens // length), length)
         # A chunk's logits may be there before those of the one before it are gone.
         assert 0.2 * budget.SHARE * size < peak <= 1.2 * budget.SHARE * size
 
 
+def test_a_pass_that_waits_takes_less_and_leaves_the_limit_as_it_was(tmp_path: Path):
+    model = Model(tiny_model(tmp_path, layers=6, dim=64, vocab=8192), LoRAConfig(rank=RANK))
+    limit = mx.set_memory_limit(1 << 40)
+    try:
+        waiting = [model.gradient(16, 128)[1] for _ in range(3)]
+        assert mx.set_memory_limit(1 << 40) == 1 << 40
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(budget, "waiting", lambda beyond: nullcontext())
+            ahead = [model.gradient(16, 128)[1] for _ in range(3)]
+    finally:
+        mx.set_memory_limit(limit)
+    assert max(waiting) < 0.9 * max(ahead), (waiting, ahead)
+
+
 def test_what_else_is_in_memory_changes_no_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     model = Model(tiny_model(tmp_path, layers=4, dim=64), LoRAConfig(rank=RANK))
     with_memory(monkeypatch, 100e6)
-    alone = budget.tokens(model.lm, model.adapters, model.packed, TrainConfig(), 64)
+    alone = model.budget(64)
     ballast = mx.zeros(20_000_000)
     mx.eval(ballast)
-    assert budget.LEAST_TOKENS < budget.tokens(model.lm, model.adapters, model.packed, TrainConfig(), 64) == alone
+    assert budget.LEAST_TOKENS < model.budget(64) == alone
     assert ballast.nbytes == 80e6
 
 
@@ -215,8 +235,9 @@ def test_weights_and_learner_are_counted_as_they_lie_in_memory(tmp_path: Path):
 
 
 def test_rows_of_a_single_token_are_measured_too(tiny: Tiny):
-    packed = tiny.adapters.families.pack(tiny.moved())
-    assert budget.tokens(tiny.lm, tiny.adapters, packed, TrainConfig(kl=0.1, entropy=0.1), 1) == budget.MOST_TOKENS
+    packed, train = tiny.adapters.families.pack(tiny.moved()), TrainConfig(kl=0.1, entropy=0.1)
+    cost = budget.cost(tiny.lm, tiny.adapters, packed, train, 1)
+    assert budget.tokens(tiny.lm, packed, train, cost) == budget.MOST_TOKENS
 
 
 def test_a_budget_is_a_power_of_two_within_bounds():
@@ -243,7 +264,7 @@ def test_a_budget_is_measured_anew_once_rows_are_longer_than_those_it_was_measur
     tiny: Tiny, monkeypatch: pytest.MonkeyPatch
 ):
     asked: list[int] = []
-    monkeypatch.setattr(budget, "tokens", lambda lm, adapters, packed, train, length: asked.append(length) or 4096)
+    monkeypatch.setattr(budget, "cost", lambda *about: asked.append(about[-1]) or budget.Cost(1.0, 1.0, 1))
     learner = tiny.learner()
     finish(learner, [])
     for length in (10, 16, 9, 17, 32, 31, 100):
@@ -258,7 +279,7 @@ def test_a_budget_is_measured_anew_once_rows_are_longer_than_those_it_was_measur
 
 
 def test_a_configured_budget_is_not_measured(tiny: Tiny, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(budget, "tokens", None)
+    monkeypatch.setattr(budget, "cost", None)
     learner = tiny.learner(microbatch_tokens=64)
     finish(learner, tiny.records(6))
     assert learner.measured_tokens == 0
