@@ -15,8 +15,8 @@ PAGE = Path(__file__).with_suffix(".md")
 HEAD = """# Configuration
 
 What a preset's TOML file may say, made from the schema in `engine/config.py` by `docs/configuration.py`. The same
-keys work on the command line (`--set train.kl=0.1`). Only `task.name` is required. A run keeps its resolved
-configuration in `config.toml` in its folder.
+keys work on the command line (`--set train.kl=0.1`). Only `task.name`, or a table `[tasks.NAME]`, is required. A
+run keeps its resolved configuration in `config.toml` in its folder.
 
 Unknown keys, wrong types and values out of bounds are refused with the nearest right key and what would be right.
 Paths in a file that start with `.` or `~` are meant from the file's folder.
@@ -25,8 +25,10 @@ Paths in a file that start with `.` or `~` are meant from the file's folder.
 SECTIONS = {
     "": "At the top",
     "task": "`[task]`: what is played",
+    "tasks": "`[tasks.NAME]`: several tasks in one run, or sets that are only measured: see [tasks.md](tasks.md)",
     "model": "`[model]`: who plays",
     "roles": "`[roles.NAME]`: who speaks, one table a role; what is left out is the task's choice",
+    "rewards": "`[rewards.NAME]`: what is paid beside what the task pays: see [recipes.md](recipes.md)",
     "run": "`[run]`: how much",
     "lora": "`[lora]`: the adapter that learns",
     "train": "`[train]`: how it learns (formulas: [learning.md](learning.md))",

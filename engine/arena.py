@@ -11,7 +11,7 @@ import asyncio
 import hashlib
 import logging
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -22,9 +22,13 @@ from engine.client import Client
 from engine.credit import CreditAssigner, RAECredit, training_records
 from engine.episode import Episode, EpisodeState
 from engine.events import EpisodeFinished, EpisodeStarted, Event, TokensSampled, TurnFinished, TurnStarted
+from engine.humans import Humans
+from engine.rubric import Rewards, RewardSetting, Together, add_rewards
+from engine.scopes import Scoped, qualified
 from engine.types import (
     BASE,
     POLICY,
+    REWARD_EDIT,
     Completion,
     EngineError,
     EpisodeRequest,
@@ -48,9 +52,13 @@ class _Live:
     rollout: Rollout
     state: EpisodeState
     parent: _Live | None
+    arena: Arena
+    """As the episode's task knows it."""
     is_trainable: bool
     roles: dict[str, Role]
     """The roles as they were when the tree began: an edit reaches the next tree, never half of one."""
+    rewards: dict[str, RewardSetting]
+    """The same of what the configuration says of rewards."""
     children: list[GenerateResult] = field(default_factory=list)
     asked: int = 0
     consulted: int = 0
@@ -76,13 +84,17 @@ class Arena:
         on_event: Callable[[Event], None] | None = None,
         on_labelled: Callable[[list[GenerateResult]], None] | None = None,
     ) -> None:
-        self.roles: dict[str, Role] = {}
-        self.episodes: dict[str, Episode] = {}
-        self.stores: dict[str, ArtifactStore] = {}
+        self.prefix = ""
+        """What stands before its names where the whole is seen: see `within`."""
+        self.roles: MutableMapping[str, Role] = {}
+        self.episodes: MutableMapping[str, Episode] = {}
+        self.stores: MutableMapping[str, ArtifactStore] = {}
+        self.rewards: dict[str, RewardSetting] = {}
+        """What the configuration says of reward functions, by their names; the same in every scope."""
         self.credit: CreditAssigner = credit or RAECredit()
         self.batch_size = batch_size
         self.seed = seed
-        self.edits: dict[str, int] = {}
+        self.edits: MutableMapping[str, int] = {}
         """Role → number of the prompt edit in force."""
         self.played = 0
         """Top-level training episodes begun so far: the next one's id."""
@@ -90,8 +102,12 @@ class Arena:
         """Told of live events; without it tokens are not streamed either."""
         self.on_labelled = on_labelled
         """Given the results of every labelled set, such as an evaluation's games."""
+        self.humans = Humans(self._announce)
+        """Questions to the person who watches."""
         self.live = 0
         """Episodes in play."""
+        self._scopes: tuple[str, ...] = ()
+        """How the names begin that belong to one of several tasks."""
         self._runnable = 0
         self._settling = False
         self._client: Client | None = None
@@ -117,6 +133,17 @@ class Arena:
     def add_store(self, name: str, store: ArtifactStore) -> None:
         self.stores[name] = store
 
+    def within(self, name: str) -> Arena:
+        """This arena for one of several tasks: it shares all but names, which are the task's own.
+
+        What the task adds as `First` is here `name/First`. An empty name is the arena itself.
+        """
+        if not name:
+            return self
+        if f"{name}/" not in self._scopes:
+            self._scopes += (f"{name}/",)
+        return _Scope(self, name)
+
     # The training distribution
 
     def get_batch(self) -> list[EpisodeRequest]:
@@ -126,38 +153,55 @@ class Arena:
     # Playing
 
     async def generate_rollouts(
-        self, requests: Sequence[EpisodeRequest], *, label: str = ""
+        self, requests: Sequence[EpisodeRequest], *, label: str = "", together: Together | None = None
     ) -> list[GenerateResult]:
         """Play episodes at once; results in the order of the requests.
 
         Inside an episode the results become its children, and train only if it does. At the top level,
         `label` names a set that is no part of training: its rollouts are `label/0`, `label/1`, ….
         An episode that raises gives a rollout with `error`; `EngineError` passes through.
+
+        `together` compares what was played, before anyone is told that it is over: what it gives is added to the
+        rewards each has by its own rubric. Candidates of a tournament get theirs so, from battles that their
+        parent goes on to hold.
         """
         parent = _current.get()
-        for request in requests:
-            if request.episode_type not in self.episodes:
-                known = ", ".join(sorted(self.episodes)) or "none"
+        arenas = [self.within(request.task) for request in requests]
+        for arena, request in zip(arenas, requests, strict=True):
+            if request.episode_type not in arena.episodes:
+                known = ", ".join(sorted(arena.episodes)) or "none"
                 raise KeyError(f"no episode {request.episode_type!r} in this arena; there are: {known}")
         if not requests:
             return []
         if parent is None:
             self.client.forget()
-        lives = [self._begin(request, parent, label, i) for i, request in enumerate(requests)]
+        lives = [
+            arena._begin(request, parent, label, i)
+            for i, (arena, request) in enumerate(zip(arenas, requests, strict=True))
+        ]
         if parent is not None:
             self._block(parent, len(lives))
-        tasks = [asyncio.create_task(self._play(live, r)) for live, r in zip(lives, requests, strict=True)]
+        tasks = [
+            asyncio.create_task(live.arena._play(live, request, is_over=together is None))
+            for live, request in zip(lives, requests, strict=True)
+        ]
         try:
-            results = await asyncio.gather(*tasks)
+            played = await asyncio.gather(*tasks)
         finally:
             for task in tasks:
                 task.cancel()
             for live in lives:  # a task cancelled before its first step never reaches its own ending
                 self._end(live)
+        results = [
+            qualified(result, arena.prefix.removeprefix(self.prefix))
+            for arena, result in zip(arenas, played, strict=True)
+        ]
         if parent is not None:
             parent.children += results
-        elif label and self.on_labelled is not None:
-            self.on_labelled(results)
+        if together is not None:
+            await self._compare(results, together)
+        if parent is None and label and self.on_labelled is not None:
+            self.on_labelled([qualified(result, self.prefix) for result in results])
         return results
 
     async def run_episode(
@@ -192,12 +236,36 @@ class Arena:
         if role is None:
             known = ", ".join(sorted(live.roles)) or "none"
             raise KeyError(f"no role {role_id!r} in this arena; there are: {known}")
-        if role.system_prompt:
-            messages = [{"role": "system", "content": role.system_prompt}, *messages]
+        messages = _as_asked(role, live.rollout.tags.get(role_id), messages)
         player = _speaker(player or live.state.players.get(role_id, role.player))
         if role.constrained and legal:
             sampling.setdefault("choices", legal)
         return await self._speak(live, role, messages, player, _changed(role.sampling, sampling))
+
+    async def ask_human(
+        self,
+        question: str,
+        *,
+        choices: Sequence[str] = (),
+        about: Sequence[str] = (),
+        seconds: float | None = 300.0,
+    ) -> str | None:
+        """Ask the person who watches, from inside an episode; the others play on meanwhile.
+
+        They are shown the texts that it is `about`, and answer with one of `choices` or, without any, in their own
+        words. None where they skip it, don't answer in time, or aren't there.
+        """
+        live = _current.get()
+        if live is None:
+            raise RuntimeError("a person can only be asked inside an episode; start one with run_episode")
+        answer = self.humans.ask(live.rollout.id, question, choices, about, seconds)
+        if answer is None:
+            return None
+        self._block(live)
+        try:
+            return await answer
+        finally:
+            self._unblock(live)
 
     @contextmanager
     def standing_in(self, player: str) -> Iterator[None]:
@@ -219,8 +287,7 @@ class Arena:
         role = self.roles[role_id]
         sampling = _changed(role.sampling, {"choices": replies} if role.constrained else {})
         messages: list[Message] = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
-        if role.system_prompt:
-            messages = [{"role": "system", "content": role.system_prompt}, *messages]
+        messages = _as_asked(role, role.tags[-1] if role.tags else None, messages)
         return await self.client.score(messages, replies, sampling, _speaker(role.player))
 
     def records(self, results: list[GenerateResult]) -> list[TrainingRecord]:
@@ -245,39 +312,74 @@ class Arena:
         else:
             rollout_id = str(self.played)
             self.played += 1
-        edits = parent.rollout.edits if parent else {role: self.edits.get(role, 0) for role in self.roles}
+        if parent is not None:
+            roles, rewards, edits = parent.roles, parent.rewards, dict(parent.rollout.edits)
+        else:
+            roles = {name: role for name, role in self.roles.items() if not name.startswith(self._scopes)}
+            rewards = dict(self.rewards)
+            edits = {role: self.edits.get(role, 0) for role in roles}
+            edits |= {f"{REWARD_EDIT}{name}": setting.edit for name, setting in rewards.items()}
+        is_trainable = request.is_trainable and not label and (parent is None or parent.is_trainable)
         live = _Live(
-            rollout=Rollout(rollout_id, request.episode_type, request.artifact, request.group, edits=dict(edits)),
+            rollout=Rollout(
+                rollout_id,
+                request.episode_type,
+                request.artifact,
+                request.group,
+                edits=edits,
+                tags={name: self._tag(role, rollout_id, is_trainable) for name, role in roles.items() if role.tags},
+            ),
             state=EpisodeState(
                 id=rollout_id,
                 rng=random.Random(f"{self.seed}:{rollout_id}"),
                 players=dict(request.players),
             ),
             parent=parent,
-            is_trainable=request.is_trainable and not label and (parent is None or parent.is_trainable),
-            roles=parent.roles if parent else dict(self.roles),
+            arena=self,
+            is_trainable=is_trainable,
+            roles=roles,
+            rewards=rewards,
         )
         live.rollout.turns = live.state.turns
         self.live += 1
         self._runnable += 1
         return live
 
-    async def _play(self, live: _Live, request: EpisodeRequest) -> GenerateResult:
+    def _tag(self, role: Role, rollout_id: str, is_trainable: bool) -> str:
+        """One of a role's skill tags; what nothing is learnt from, such as an evaluation, is asked of the best."""
+        tags = role.tags if is_trainable else role.tags[-1:]
+        return random.Random(f"{self.seed}:{rollout_id}:{role.id}").choice(tags)
+
+    async def _compare(self, results: list[GenerateResult], together: Together) -> None:
+        name = getattr(together, "__name__", "together")
+        given: Sequence[Rewards] = [None] * len(results)
+        try:
+            compared = await together(results)
+            if len(compared) != len(results):
+                raise ValueError(f"{name} gave {len(compared)} rewards for {len(results)} episodes")
+            given = compared
+        finally:
+            for result, rewards in zip(results, given, strict=True):
+                if result.rollout.is_scored:
+                    add_rewards(result.rollout, name, rewards)
+                self._announce(EpisodeFinished(qualified(result, self.prefix)))
+
+    async def _play(self, live: _Live, request: EpisodeRequest, *, is_over: bool = True) -> GenerateResult:
         _current.set(live)
         rollout, episode = live.rollout, self.episodes[request.episode_type]
         self._announce(
             EpisodeStarted(
                 rollout.id,
-                rollout.episode_type,
+                self.prefix + rollout.episode_type,
                 live.parent.rollout.id if live.parent else None,
                 live.is_trainable,
-                dict(live.state.players),
+                {self.prefix + role: player for role, player in live.state.players.items()},
             )
         )
         try:
             state = await episode.rollout(self, request.artifact, live.state)
             rollout.extras = episode.get_extras(state)
-            await episode.rubric.score(rollout, self)
+            await episode.rubric.score(rollout, self, live.rewards if live.is_trainable else {})
         except EngineError:
             raise
         except Exception as error:  # a task's fault costs one episode, not the run
@@ -288,7 +390,8 @@ class Arena:
             live.state.turns.sort(key=lambda turn: turn.index)
             self._end(live)
         result = GenerateResult(rollout, live.children, live.is_trainable)
-        self._announce(EpisodeFinished(result))
+        if is_over and self.on_event is not None:
+            self._announce(EpisodeFinished(qualified(result, self.prefix)))
         return result
 
     async def _speak(
@@ -297,7 +400,7 @@ class Arena:
         rollout, index = live.rollout, live.asked
         live.asked += 1
         rollout.players[role.id] = player
-        self._announce(TurnStarted(rollout.id, index, role.id, player, messages))
+        self._announce(TurnStarted(rollout.id, index, self.prefix + role.id, player, messages))
 
         def on_tokens(tokens: list[int], logprobs: list[float]) -> None:
             self._announce(TokensSampled(rollout.id, index, tokens, logprobs))
@@ -308,7 +411,8 @@ class Arena:
         trainable = live.is_trainable and player == POLICY
         live.state.turns.append(Turn(role.id, index, messages, completion, trainable))
         version = completion.versions[-1] if completion.versions else 0
-        self._announce(TurnFinished(rollout.id, index, role.id, completion.text, version, completion.stop_reason))
+        said = self.prefix + role.id, completion.text, version, completion.stop_reason
+        self._announce(TurnFinished(rollout.id, index, *said))
         return completion
 
     async def _consult(
@@ -383,8 +487,38 @@ class Arena:
             self.on_event(event)
 
 
+class _Scope(Arena):
+    """The arena as one of several tasks knows it. Whatever isn't a table of names is the whole's."""
+
+    _whole: Arena
+
+    def __init__(self, whole: Arena, name: str) -> None:
+        prefix = f"{name}/"
+        names = ("roles", "episodes", "stores", "edits")
+        tables = {table: Scoped(getattr(whole, table), prefix) for table in names}
+        self.__dict__.update(tables, _whole=whole, _scopes=(), prefix=whole.prefix + prefix)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__["_whole"], name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in self.__dict__:
+            self.__dict__[name] = value
+        else:
+            setattr(self._whole, name, value)
+
+
 def _speaker(player: str) -> str:
     return _stand_in.get() if player == POLICY else player
+
+
+def _as_asked(role: Role, tag: str | None, messages: list[Message]) -> list[Message]:
+    """What a role is asked, under its system prompt; its skill tag stands before the first thing a user says."""
+    if tag is not None:
+        first = next((i for i, message in enumerate(messages) if message["role"] == "user"), len(messages))
+        said = [tag, *(message["content"] for message in messages[first : first + 1])]
+        messages = [*messages[:first], {"role": "user", "content": " ".join(said)}, *messages[first + 1 :]]
+    return [{"role": "system", "content": role.system_prompt}, *messages] if role.system_prompt else messages
 
 
 def _changed(sampling: Sampling, settings: dict[str, Any]) -> Sampling:

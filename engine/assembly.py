@@ -11,23 +11,32 @@ from engine.credit import ConstantCredit, CreditAssigner, GRPOCredit, RAECredit
 from engine.events import EditApplied
 from engine.inference.constraints import bias_of
 from engine.inference.tokenizer import Tokenizer
+from engine.reward_settings import setting
 from engine.task import Task, TaskError
-from engine.types import POLICY, RunError, settled
+from engine.types import POLICY, REWARD_EDIT, RunError, settled
 
 PROMPT = "role "
 """An edit of a role's prompt has this before the role's name as its target; any other, a configuration key."""
 
-CHANGEABLE = ("train.", "roles.", "eval.", "checkpoint.", "run.steps", "run.episodes_per_step", "credit.discount")
+CHANGEABLE = (
+    "train.", "roles.", "rewards.", "eval.", "checkpoint.",
+    "run.steps", "run.episodes_per_step", "credit.discount",
+)  # fmt: skip
 """What may change while a run goes on."""
 FIXED = {"train.optimiser": "the moments of one optimiser mean nothing to the other"}
 """What may not for all that, and why."""
 
 
 def arena_of(config: Config, task: Task) -> Arena:
-    """The task's arena as configured. Raises `TaskError` if the configuration names a role the task hasn't."""
+    """The task's arena as configured.
+
+    Raises `TaskError` if the configuration names a role or an episode the task hasn't, or a reward there isn't.
+    """
     arena = Arena(credit=_credit(config), batch_size=config.run.episodes_per_step, seed=config.run.seed)
     task.setup(arena)
+    _check_roles(config, arena)
     _configure_roles(config, arena)
+    arena.rewards = {name: setting(name, table, arena) for name, table in config.rewards.items()}
     return arena
 
 
@@ -38,16 +47,21 @@ def apply_edit(edit: EditApplied, config: Config, arena: Arena) -> Config:
         changed = config.roles.get(role, RoleConfig()).model_copy(update={"prompt": edit.after})
         config = config.model_copy(update={"roles": {**config.roles, role: changed}})
     else:
-        role = edit.target.split(".")[1] if edit.target.startswith("roles.") else ""
+        role = _named(edit.target) if edit.target.startswith("roles.") else ""
         config = configuration.set_value(config, edit.target, edit.after)
     if role:
         _configure_roles(config, arena)
         arena.edits[role] = edit.number
+    if edit.target.startswith(REWARD_EDIT):
+        name = _named(edit.target)
+        table = config.rewards[name]
+        known = arena.rewards.get(name) or setting(name, table, arena)
+        arena.rewards[name] = replace(known, weight=table.weight, edit=edit.number)
     arena.credit.discount = config.credit.discount
     return config
 
 
-def changed(config: Config, key: str, value: str) -> Config:
+def changed(config: Config, key: str, value: str, arena: Arena) -> Config:
     """A run's configuration with one key changed.
 
     Raises `RunError` where it can't be in a run, `ConfigError` for a key or value there is not.
@@ -57,6 +71,14 @@ def changed(config: Config, key: str, value: str) -> Config:
     after = configuration.set_value(config, key, value)
     if key in FIXED and configuration.value_text(after, key) != configuration.value_text(config, key):
         raise RunError(f"{key} cannot change while a run goes on: {FIXED[key]}. Start a new run with it")
+    try:
+        _check_roles(after, arena)
+        if key.startswith(REWARD_EDIT):
+            if not key.endswith(".weight"):
+                raise RunError(f"{key} cannot change while a run goes on: of a reward only its weight can")
+            setting(_named(key), after.rewards[_named(key)], arena)
+    except TaskError as error:
+        raise RunError(f"{error}") from error
     return after
 
 
@@ -72,24 +94,31 @@ def check_biases(config: Config, tokenizer: Tokenizer) -> None:
 def distortions(arena: Arena) -> list[str]:
     """A sentence for each role that learns from tokens of another distribution than the learner computes."""
     return [
-        f"role {role.id} samples with {', '.join(f'{name}={getattr(role, name)}' for name in names)}: "
+        f"role {whose} samples with {', '.join(f'{name}={getattr(role, name)}' for name in names)}: "
         "the learner computes the plain distribution, so its ratios are biased"
-        for role in arena.roles.values()
+        for whose, role in arena.roles.items()
         if role.player == POLICY and role.temperature > 0.0 and (names := role.sampling.distortions)
     ]
+
+
+def _named(key: str) -> str:
+    """Whose key it is: the NAME of `roles.NAME.temperature`."""
+    return key.split(".")[1]
+
+
+def _check_roles(config: Config, arena: Arena) -> None:
+    for name in config.roles:
+        if name not in arena.roles:
+            raise TaskError(f"[roles.{name}]: {config.played} has no such role; it has: {', '.join(arena.roles)}")
 
 
 def _configure_roles(config: Config, arena: Arena) -> None:
     """Put what the configuration says of roles over what the task says."""
     for name, role in config.roles.items():
-        if name not in arena.roles:
-            raise TaskError(
-                f"[roles.{name}]: task {config.task.name!r} has no such role; it has: {', '.join(arena.roles)}"
-            )
         changes = role.model_dump(exclude_none=True)
         if "prompt" in changes:
             changes["system_prompt"] = changes.pop("prompt")
-        arena.add_role(replace(arena.roles[name], **settled(changes)))
+        arena.roles[name] = replace(arena.roles[name], **settled(changes))
 
 
 def _credit(config: Config) -> CreditAssigner:

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import tomli_w
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import PydanticCustomError
 
 from engine.keys import Key, keys
 
@@ -48,6 +50,28 @@ class TaskConfig(Section):
     options: dict[str, Any] = Field(default_factory=dict, description="Passed to the task.")
 
 
+class PartConfig(Section):
+    name: str = Field(default="", description="A task, as in task.name; NAME itself if left out.")
+    options: dict[str, Any] = Field(default_factory=dict, description="Passed to the task.")
+    weight: float = Field(
+        default=1.0, ge=0.0, description="Its share of the episodes; 0 is a held-out set, only measured."
+    )
+    every: int = Field(
+        default=0, ge=0, description="Measured at multiples of so many steps, first and last; 0 each time."
+    )
+
+
+class RewardConfig(Section):
+    weight: float = Field(default=1.0, description="What it is multiplied by; 0 shows it and pays nothing.")
+    function: str = Field(
+        default="",
+        description="A reward function, or './file.py:function'; if left out NAME, the task's own or one to add.",
+    )
+    roles: list[str] = Field(default_factory=list, description="Whose reward it adds to; empty for all that speak.")
+    episodes: list[str] = Field(default_factory=list, description="In which types of episodes; empty for all.")
+    options: dict[str, Any] = Field(default_factory=dict, description="Passed to the function.")
+
+
 class RoleConfig(Section):
     prompt: str | None = Field(default=None, description="The role's system prompt; the task's own if left out.")
     temperature: float | None = Field(default=None, ge=0.0, le=5.0, description="1 samples as the model thinks.")
@@ -69,6 +93,9 @@ class RoleConfig(Section):
     seconds: float | None = Field(default=None, gt=0.0, description="Longest time a reply may take.")
     constrained: bool | None = Field(
         default=None, description="Only answers that the task calls legal can be sampled."
+    )
+    tags: list[Annotated[str, Field(min_length=1)]] | None = Field(
+        default=None, description="Skill tags, the most skilled last: each rollout draws one."
     )
 
 
@@ -209,15 +236,55 @@ class Config(Section):
 
     title: str = Field(default="", description="What Home shows.")
     teaches: str = Field(default="", description="One sentence: what there is to see.")
-    task: TaskConfig
+    task: TaskConfig | None = None
+    tasks: dict[str, PartConfig] = Field(default_factory=dict)
     model: ModelConfig = ModelConfig()
     roles: dict[str, RoleConfig] = Field(default_factory=dict)
+    rewards: dict[str, RewardConfig] = Field(default_factory=dict)
     run: RunConfig = RunConfig()
     lora: LoRAConfig = LoRAConfig()
     train: TrainConfig = TrainConfig()
     credit: CreditConfig = CreditConfig()
     eval: EvalConfig = EvalConfig()
     checkpoint: CheckpointConfig = CheckpointConfig()
+
+    @property
+    def parts(self) -> dict[str, PartConfig]:
+        """All that is played or measured, by what its names begin with: `[task]`, if there is one, by nothing."""
+        alone = {} if self.task is None else {"": PartConfig(name=self.task.name, options=self.task.options)}
+        return alone | {
+            name: part.model_copy(update={"name": part.name or name}) for name, part in self.tasks.items()
+        }
+
+    @property
+    def played(self) -> str:
+        """What is trained on, in a word that will do as a file's name: `nim`, `nim-kuhn_poker`."""
+        trained = [part.name for part in self.parts.values() if part.weight]
+        return "-".join(Path(name.partition(":")[0]).stem for name in trained)[:40]
+
+    @model_validator(mode="after")
+    def _check_tasks(self) -> Config:
+        if self.task is None and not self.tasks:
+            raise PydanticCustomError("no_task", "no task")
+        for name, part in self.tasks.items():
+            if not re.fullmatch(r"[\w-]+", name):
+                raise _misfit(f"tasks.{name}", "wants a name of letters, digits, _ and -: it stands before others")
+            if self.task is not None and part.weight:
+                raise _misfit(
+                    f"tasks.{name}.weight",
+                    "wants 0 for a held-out set beside [task], which is trained on alone; to train on several, "
+                    "make each a [tasks.NAME]",
+                )
+            if part.every and self.eval.metric.startswith(f"{name}/"):
+                raise _misfit(f"tasks.{name}.every", f"wants 0, for eval.metric is {self.eval.metric!r}")
+        if self.task is None and not any(part.weight for part in self.tasks.values()):
+            raise _misfit("tasks", "wants a weight above 0 for one of them at least, or nothing is trained on")
+        return self
+
+
+def _misfit(name: str, problem: str) -> PydanticCustomError:
+    """What is wrong between several keys."""
+    return PydanticCustomError("misfit", "{problem}", {"problem": f"{name}: {problem}"})
 
 
 KEYS = tuple(keys(Config))
@@ -370,6 +437,10 @@ def _problem(detail: Any) -> str:
             return f"{name}: no such key{_nearest(name)}"
         case "model_type" | "dict_type" if not _is_key(name):
             return f"{name}: wants a table of keys, [{name}], not {shown}"
+        case "misfit":
+            return detail["msg"]
+        case "no_task":
+            return _problem({"type": "missing", "loc": ("task",), "input": {}})
         case "missing" if isinstance(detail["loc"][-1], str):
             required = [k for k in KEYS if k.required and (k.name == name or k.is_in(name))]
             return "; ".join(f"{k.name}: missing, wants {k.wants}: {k.description}" for k in required)
@@ -390,8 +461,11 @@ def _shown(value: Any) -> str:
 def _nearest(name: str) -> str:
     """What to say after "no such key": the one nearest by its whole name or its last part, or its section's."""
     parts = name.split(".")
-    role = parts[1] if parts[0] == "roles" and len(parts) == 3 and parts[1] else "NAME"
-    names = [candidate.name.replace("*", role) for candidate in KEYS]
+    given = parts[1] if len(parts) == 3 and parts[1] else "NAME"
+    names = [
+        candidate.name.replace("*", given if candidate.name.startswith(f"{parts[0]}.*.") else "NAME")
+        for candidate in KEYS
+    ]
     section, _, last = name.rpartition(".")
     by_last = {candidate.rpartition(".")[2]: candidate for candidate in reversed(names)}
     beside = {
@@ -408,15 +482,33 @@ def _nearest(name: str) -> str:
 
 
 def anchored(config: Config, folder: Path) -> Config:
-    """The configuration with its paths, such as `./game.py:Game` and `model.gguf`, meant from a folder."""
+    """The configuration with its paths, such as `./game.py:Game` and `model.gguf`, meant from a folder.
+
+    Of the options of tasks and reward functions, texts that begin with `./`, `../` or `~/` are paths.
+    """
 
     def absolute(text: str) -> str:
         if not text.startswith(("./", "../", "~")) and not text.endswith(".gguf"):
             return text
         return str(Path(os.path.abspath(folder / Path(text).expanduser())))
 
-    task = config.task.model_copy(update={"name": absolute(config.task.name)})
+    def anywhere(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {anywhere(key): anywhere(inner) for key, inner in value.items()}
+        if isinstance(value, list):
+            return [anywhere(inner) for inner in value]
+        return absolute(value) if isinstance(value, str) and value.startswith(("./", "../", "~/")) else value
+
+    def named(section: Any, key: str) -> Any:
+        return section.model_copy(
+            update={key: absolute(getattr(section, key)), "options": anywhere(section.options)}
+        )
+
+    task = config.task and named(config.task, "name")
+    tasks = {name: named(part, "name") for name, part in config.tasks.items()}
+    rewards = {name: named(reward, "function") for name, reward in config.rewards.items()}
     model = config.model.model_copy(update={"source": absolute(config.model.source)})
     start = config.lora.start and os.path.abspath(folder / Path(config.lora.start).expanduser())
     lora = config.lora.model_copy(update={"start": start})
-    return config.model_copy(update={"task": task, "model": model, "lora": lora})
+    placed = {"task": task, "tasks": tasks, "rewards": rewards, "model": model, "lora": lora}
+    return config.model_copy(update=placed)

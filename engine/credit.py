@@ -59,7 +59,8 @@ class RAECredit(CreditAssigner):
     """Role-conditioned advantage estimation (SPIRAL, arXiv 2506.24119): `A = R − b(episode type, role)`.
 
     `b` is read before it is updated, `b ← decay·b + (1 − decay)·R`, from 0, once per rollout in the
-    batch's order. Not divided by a standard deviation. Only rollouts that train touch a baseline.
+    batch's order. Not divided by a standard deviation. Only rollouts that train touch a baseline. A role
+    that is asked under skill tags has a baseline for each.
     """
 
     def __init__(self, decay: float = 0.95, discount: float = 1.0) -> None:
@@ -72,7 +73,8 @@ class RAECredit(CreditAssigner):
             for role, reward in sorted(rollout.rewards.items()):
                 if not trainable_turns(rollout, role):
                     continue
-                key = f"{rollout.episode_type}/{role}"
+                whose = f"{rollout.episode_type}/{_short(role, rollout)}"
+                key = "|".join(filter(None, (whose, rollout.tags.get(role))))
                 baseline = self.baselines.get(key, 0.0)
                 self._give(rollout, role, Credit(reward - baseline, reward, baseline, group=key))
                 self.baselines[key] = self.decay * baseline + (1 - self.decay) * reward
@@ -111,7 +113,7 @@ class GRPOCredit(CreditAssigner):
         scale = spread + STD_EPSILON if self.normalise else 1.0
         for rollout, reward in zip(rollouts, rewards, strict=True):
             advantage = (reward - mean) / scale if counts else 0.0
-            group = f"{name}/{role}"
+            group = f"{name}/{_short(role, rollout)}"
             self._give(rollout, role, Credit(advantage, reward, mean, spread, group, len(rewards), counts=counts))
 
 
@@ -129,16 +131,18 @@ def groups(results: Iterable[GenerateResult], parent: str = "") -> Iterator[tupl
     """Names of groups, and the rollouts of each that may train: the top level first, then siblings at every level.
 
     Compared are rollouts beside each other in the tree (of one batch, or under one parent) that are of one episode
-    type, began with the same artifact, and were played under the same prompt edits. Where every artifact is unique
-    by nature, as where each proposer is given a document of its own, `EpisodeRequest.group` says what to compare.
+    type, began with the same artifact, and were played under the same edits and the same skill tags. Where every
+    artifact is unique by nature, as where each proposer is given a document of its own, `EpisodeRequest.group` says
+    what to compare.
     """
-    found: dict[tuple[str, str, str], list[GenerateResult]] = defaultdict(list)
+    found: dict[tuple[str, str, str, str], list[GenerateResult]] = defaultdict(list)
     for result in results:
         rollout = result.rollout
-        edits = ",".join(f"{role}#{number}" for role, number in sorted(rollout.edits.items()) if number)
-        found[rollout.episode_type, _beginning(rollout), edits].append(result)
-    for (kind, beginning, edits), members in found.items():
-        name = "|".join(filter(None, (parent + kind, _label(beginning), edits)))
+        edits = ",".join(f"{name}#{number}" for name, number in sorted(rollout.edits.items()) if number)
+        tags = ",".join(f"{role}={tag}" for role, tag in sorted(rollout.tags.items()))
+        found[rollout.episode_type, _beginning(rollout), edits, tags].append(result)
+    for (kind, beginning, edits, tags), members in found.items():
+        name = "|".join(filter(None, (parent + kind, _label(beginning), edits, tags)))
         yield name, [member.rollout for member in members if _trains(member)]
     for result in results:
         yield from groups(result.children, f"{result.rollout.id}>")
@@ -185,6 +189,12 @@ def _beginning(rollout: Rollout) -> str:
     if rollout.group is not None:
         return f"group {rollout.group}"
     return "" if rollout.artifact is None else to_json(rollout.artifact, sort_keys=True)
+
+
+def _short(role: str, rollout: Rollout) -> str:
+    """A role without the task that its episode's name begins with too, where there are several."""
+    task, slash, _ = rollout.episode_type.partition("/")
+    return role.removeprefix(task + slash) if slash else role
 
 
 def _label(beginning: str) -> str:

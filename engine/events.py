@@ -10,7 +10,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from engine.types import GenerateResult, Message
+from engine.types import GenerateResult, Message, Question
 
 
 class RunState(StrEnum):
@@ -74,6 +74,22 @@ class EpisodeFinished:
 
 
 @dataclass(slots=True)
+class HumanAsked:
+    """A question is before the person who watches; `Run.answer` takes what they say."""
+
+    question: Question
+
+
+@dataclass(slots=True)
+class HumanAnswered:
+    """A question is over."""
+
+    question: Question
+    answer: str | None
+    """None where it was skipped, its time was over, or the episode went away."""
+
+
+@dataclass(slots=True)
 class CreditAssigned:
     """The advantages of a step's rollouts are known: `Turn.credit` is filled in."""
 
@@ -133,6 +149,8 @@ Event = (
     | TokensSampled
     | TurnFinished
     | EpisodeFinished
+    | HumanAsked
+    | HumanAnswered
     | CreditAssigned
     | StepFinished
     | EvaluationFinished
@@ -141,7 +159,16 @@ Event = (
     | Notice
 )
 
-LIVE_EVENTS = (EpisodeStarted, TurnStarted, TokensSampled, TurnFinished, EpisodeFinished, CreditAssigned)
+LIVE_EVENTS = (
+    EpisodeStarted,
+    TurnStarted,
+    TokensSampled,
+    TurnFinished,
+    EpisodeFinished,
+    HumanAsked,
+    HumanAnswered,
+    CreditAssigned,
+)
 
 
 @dataclass

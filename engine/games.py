@@ -120,6 +120,7 @@ def draw_worth(value: float) -> RewardFunction:
 class GameEpisode(Episode):
     """Plays one game, a role in each seat. A request may seat a bot: `players={"O": "random"}`.
 
+    `roles`: who sits in seat 0 and seat 1, where it isn't the game's own seats.
     Equal artifacts stand for equal beginnings; without one the rollout draws its own.
 
     `openings`: up to so many uniformly random legal moves come first, so that self-play keeps visiting
@@ -138,9 +139,11 @@ class GameEpisode(Episode):
         draw: float = 0.0,
         words: bool = False,
         bots: dict[str, Bot] | None = None,
+        roles: tuple[str, str] | None = None,
     ) -> None:
         super().__init__(Rubric([outcome, illegal_move, draw_worth(draw)]) if draw else None)
         self.game = game
+        self.roles = roles or game.seats
         self.openings = openings
         self.view = game.describe if words else game.observe
         self.bots = bots or {}
@@ -151,7 +154,7 @@ class GameEpisode(Episode):
         illegal = None
         while game.returns(position) is None:
             seat = game.seat(position)
-            role = game.seats[seat]
+            role = self.roles[seat]
             bot = self.bots.get(state.players.get(role, ""))
             if bot is not None:
                 move = bot(game, position, state.rng)
@@ -165,7 +168,7 @@ class GameEpisode(Episode):
                     break
             position = game.play(position, move)
         state.data = {
-            "returns": dict(zip(game.seats, game.returns(position) or (0.0, 0.0), strict=True)),
+            "returns": dict(zip(self.roles, game.returns(position) or (0.0, 0.0), strict=True)),
             "illegal": illegal,
         }
         return state

@@ -51,6 +51,9 @@ def keys(section: type[BaseModel], prefix: str = "") -> Iterator[Key]:
     for name, info in section.model_fields.items():
         path = f"{prefix}{name}"
         annotation = info.annotation
+        if get_origin(annotation) is UnionType:  # a section that may be left out
+            sections = [a for a in get_args(annotation) if isinstance(a, type) and issubclass(a, BaseModel)]
+            annotation = sections[0] if sections else annotation
         if isinstance(annotation, type) and issubclass(annotation, BaseModel):
             yield from keys(annotation, f"{path}.")
         elif get_origin(annotation) is dict:

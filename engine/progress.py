@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from statistics import fmean
 from typing import Any, Literal
@@ -103,8 +103,9 @@ def step_metrics(
     """What can be said of a step beside the learner's own metrics.
 
     `reward/<role>` and `reward/<role>/<function>` are means over scored rollouts; `signal` is the share of turns
-    with credit whose advantage is not 0; `seat_bias` the largest difference between roles' mean rewards. Of the
-    `groups` whose rewards were compared, `flat_groups` had nothing but equal ones and `lone_groups` only one.
+    with credit whose advantage is not 0; `seat_bias` the largest difference between mean rewards of one task's
+    roles. Of the `groups` whose rewards were compared, `flat_groups` had nothing but equal ones and `lone_groups`
+    only one.
     """
     rollouts = _rollouts(results)
     turns = _turns(rollouts)
@@ -133,10 +134,18 @@ def step_metrics(
         "lone_groups": float(silent[ALONE]),
     }
     metrics |= _mean_rewards([rollout for rollout in rollouts if rollout.is_scored])
-    means = [value for name, value in metrics.items() if name.startswith("reward/") and name.count("/") == 1]
+    means: dict[str, list[float]] = defaultdict(list)
+    for name in role_means(metrics):
+        means[name.rpartition("/")[0]].append(metrics[name])
     if means:
-        metrics["seat_bias"] = max(means) - min(means)
+        metrics["seat_bias"] = max(max(values) - min(values) for values in means.values())
     return metrics
+
+
+def role_means(metrics: Mapping[str, float]) -> list[str]:
+    """Which of a step's metrics are the mean rewards of roles: those that are no part of another."""
+    rewards = [name for name in metrics if name.startswith("reward/")]
+    return [name for name in rewards if name.rpartition("/")[0] not in metrics]
 
 
 def why_skipped(results: list[GenerateResult], metrics: dict[str, float]) -> str:

@@ -37,7 +37,8 @@ class StoredEpisode:
 TABLES = """
 CREATE TABLE episodes (
     id TEXT PRIMARY KEY, step INTEGER, evaluation INTEGER, parent TEXT, type TEXT, trainable INTEGER, artifact TEXT,
-    "group" TEXT, rewards TEXT, breakdown TEXT, extras TEXT, players TEXT, edits TEXT, error TEXT, unscored TEXT
+    "group" TEXT, rewards TEXT, breakdown TEXT, extras TEXT, players TEXT, edits TEXT, error TEXT, unscored TEXT,
+    tags TEXT
 );
 CREATE INDEX episodes_by_step ON episodes (step);
 CREATE TABLE turns (
@@ -48,7 +49,7 @@ CREATE TABLE turns (
 """
 EPISODE = (
     "id", "step", "evaluation", "parent", "type", "trainable", "artifact", "group", "rewards", "breakdown",
-    "extras", "players", "edits", "error", "unscored",
+    "extras", "players", "edits", "error", "unscored", "tags",
 )  # fmt: skip
 TURN = (
     "episode", "index", "role", "player", "trainable", "illegal", "messages", "text", "prompt_tokens", "tokens",
@@ -95,6 +96,7 @@ def episode_row(result: GenerateResult, parent: str | None, step: int, evaluatio
         to_json(rollout.edits),
         None if rollout.error is None else to_text(rollout.error),
         rollout.unscored,
+        to_json(rollout.tags),
     )
 
 
@@ -111,6 +113,8 @@ def episode(row: Row) -> StoredEpisode:
         edits=json.loads(row["edits"]),
         error=None if row["error"] is None else from_text(row["error"]),
         unscored=row["unscored"],
+        # A run of before there were skill tags has no such column, or, gone on with since, nothing in it.
+        tags=json.loads(row["tags"] or "{}") if "tags" in row.keys() else {},  # noqa: SIM118
     )
     return StoredEpisode(rollout, row["step"], bool(row["evaluation"]), row["parent"], bool(row["trainable"]))
 

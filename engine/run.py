@@ -36,14 +36,15 @@ from engine.events import (
 from engine.folders import FolderError, new_folder
 from engine.guards import FailureGuard, FiniteGuard
 from engine.keeping import Keeper
+from engine.mixture import task_of
 from engine.progress import Evaluations, Totals, step_metrics, why_skipped
 from engine.rollouts import Position, RolloutSource, split_stale
 from engine.status import Status
 from engine.store import Store
-from engine.task import Task, load_task
+from engine.task import Task
 from engine.training.checkpoint import Checkpoint
 from engine.training.trainer import LocalTrainer
-from engine.types import EngineError, GenerateResult, Role, RunError
+from engine.types import EngineError, GenerateResult, Question, Role, RunError
 
 
 class Run:
@@ -59,6 +60,7 @@ class Run:
         self.evaluations = Evaluations(config.eval.metric, config.eval.goal)
         self._store, self._task = store, task
         self._arena = arena_of(config, task)
+        self._arena.humans.on_absent = self._nobody_there
         self._edits = 0
         self._keeper = Keeper(folder)
         self._history: list[Event] = []
@@ -92,7 +94,7 @@ class Run:
         Raises `RunError` if the folder exists or can't be written, `TaskError` if the task and the configuration
         don't fit.
         """
-        task = load_task(config.task.name, config.task.options)
+        task = task_of(config)
         arena_of(config, task)  # a configuration that doesn't fit the task leaves no folder behind
 
         def fill(folder: Path) -> None:
@@ -100,7 +102,7 @@ class Run:
             Store.create(folder).close()
 
         try:
-            folder = new_folder(runs_dir, Path(config.task.name.partition(":")[0]).stem, name, fill)
+            folder = new_folder(runs_dir, config.played, name, fill)
         except FolderError as error:
             raise RunError(f"{error}") from error
         return cls(folder, config, Store.open(folder), task)
@@ -113,7 +115,7 @@ class Run:
         store = Store.open(folder)
         try:
             config = configuration.load(folder / "config.toml")
-            run = cls(folder, config, store, load_task(config.task.name, config.task.options))
+            run = cls(folder, config, store, task_of(config))
             run._go_back()
             for edit in store.edits():
                 run._apply(edit)
@@ -195,6 +197,7 @@ class Run:
         if self.state is RunState.RUNNING:
             self._going.clear()
             self._stop_clock()
+            self._arena.humans.pause()
             if self._trainer:
                 self._trainer.device.pause()
             self._become(RunState.PAUSED)
@@ -204,6 +207,7 @@ class Run:
         if self.state is RunState.PAUSED:
             self._become(RunState.RUNNING)
             self._clock = time.monotonic()
+            self._arena.humans.resume()
             if self._trainer:
                 self._trainer.device.resume()
             self._going.set()
@@ -235,7 +239,7 @@ class Run:
 
     async def set(self, key: str, value: str) -> int:
         """Change a key of the configuration, from the next episode or step on; returns the edit's number."""
-        after = changed(self.config, key, value)
+        after = changed(self.config, key, value, self._arena)
         if self._trainer:
             check_biases(after, self._trainer.tokenizer)
         elif self._begun and "logit_bias" in key:
@@ -258,6 +262,32 @@ class Run:
         self.evaluations.metric, self.evaluations.goal = self.config.eval.metric, self.config.eval.goal
         if self._trainer:
             self._trainer.reconfigure(self.config.train, self.config.run.steps)
+
+    # A person
+
+    @property
+    def attended(self) -> bool:
+        """Whether somebody is there to answer `questions`. Until it is set, they go unanswered at once."""
+        return self._arena.humans.attended
+
+    @attended.setter
+    def attended(self, is_there: bool) -> None:
+        self._arena.humans.attended = is_there
+
+    @property
+    def questions(self) -> list[Question]:
+        """What episodes ask the person and is not yet answered, the oldest first; as many as one can bear."""
+        return self._arena.humans.questions
+
+    def answer(self, question: int, text: str | None) -> None:
+        """Answer a question by its id, or skip it with None.
+
+        Raises `RunError` if it is over by now, or takes no such answer.
+        """
+        try:
+            self._arena.humans.answer(question, text)
+        except (KeyError, ValueError) as error:
+            raise RunError(f"{error.args[0]}") from error
 
     # The main loop
 
@@ -381,8 +411,7 @@ class Run:
         """Measure the policy, and the average of its weights; returns whether it is the best so far."""
         await self._going.wait()
         assert self._trainer is not None
-        label = f"eval-{self.step}"
-        metrics, played = await measure(self._task, self._arena, self._trainer, self.config, label)
+        metrics, played = await measure(self._task, self._arena, self._trainer, self.config, self.step)
         self._failures.add(played)
         best = self.evaluations.add(self.step, metrics)
         self.totals.add_evaluation(played)
@@ -492,6 +521,13 @@ class Run:
         notice = Notice(text, severity)
         self._store.record_notice(self.step, notice)
         self._emit(notice)
+
+    def _nobody_there(self) -> None:
+        self._notice(
+            "episodes ask a person, and nobody is there to answer: what depends on it has no reward. "
+            "Questions are answered in the app",
+            "warning",
+        )
 
     def _warn_of_distortions(self) -> None:
         """Once for each way in which a role's sampling biases what is learnt."""

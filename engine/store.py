@@ -258,9 +258,10 @@ class Store:
 
     def _add_columns(self) -> None:
         """What has been added to the schema since the run was made."""
-        if not self._read("SELECT 1 FROM pragma_table_info('turns') WHERE name = 'allowed'"):
-            with self._transaction() as connection:
-                connection.execute("ALTER TABLE turns ADD COLUMN allowed BLOB")
+        for table, column, kind in (("turns", "allowed", "BLOB"), ("episodes", "tags", "TEXT")):
+            if not self._read("SELECT 1 FROM pragma_table_info(?) WHERE name = ?", table, column):
+                with self._transaction() as connection:
+                    connection.execute(f"ALTER TABLE {table} ADD COLUMN {column} {kind}")
 
     def _read(self, query: str, *values: object) -> list[sqlite3.Row]:
         with _explained(self.folder):

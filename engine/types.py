@@ -21,6 +21,9 @@ POLICY = "policy"
 AVERAGE = "average"
 """The player whose weights are a running mean of the policy's (`train.average`): measured, never trained."""
 
+REWARD_EDIT = "rewards."
+"""Before the name of a reward function, in what `Rollout.edits` names beside roles."""
+
 
 class EngineError(Exception):
     """The engine itself failed (not a task): the run cannot go on."""
@@ -129,6 +132,8 @@ class Role:
     seconds: float | None = None
     constrained: bool = False
     """Whether the task's legal answers are the only ones it can give, where the task knows them."""
+    tags: tuple[str, ...] = ()
+    """Skill tags, the most skilled last: each rollout draws one for all that the role is asked in it."""
     player: str = POLICY
 
     @property
@@ -144,6 +149,12 @@ class Role:
             stop=self.stop,
             seconds=self.seconds,
         )
+
+
+def averaged(metric: str) -> str:
+    """What a metric is called where the average was measured: `average_win`, `nim/average_win`."""
+    task, slash, name = metric.rpartition("/")
+    return f"{task}{slash}{AVERAGE}_{name}"
 
 
 @dataclass(slots=True)
@@ -217,6 +228,8 @@ class EpisodeRequest:
     group: str | None = None
     """Rollouts with the same group are compared by GRPO; by default those of an equal artifact. Give a batch's
     proposers one name where each begins with something of its own."""
+    task: str = ""
+    """Which of several tasks it belongs to, if there are several: its names are meant in that one's scope."""
 
 
 @dataclass(slots=True)
@@ -238,11 +251,14 @@ class Rollout:
     """Role → player, for every role that spoke."""
     edits: dict[str, int] = field(default_factory=dict)
     """Role → the number of the prompt edit in force when its tree began; 0 is the preset's own prompt. All roles
-    are here: whether one came to speak is an outcome, and what is compared must not depend on outcomes."""
+    are here: whether one came to speak is an outcome, and what is compared must not depend on outcomes. So are
+    configured reward functions, as `rewards.NAME`."""
     error: str | None = None
     """What was raised, where the episode failed. Such a rollout has no rewards and never trains."""
     unscored: str | None = None
     """The reward function that could not judge it. Such a rollout has no rewards and never trains."""
+    tags: dict[str, str] = field(default_factory=dict)
+    """Role → the skill tag it was asked under, for every role that has some."""
 
     @property
     def is_scored(self) -> bool:
@@ -265,6 +281,24 @@ class GenerateResult:
     def walk(self) -> list[GenerateResult]:
         """This result and all below it, parents first."""
         return [self, *(node for child in self.children for node in child.walk())]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Something an episode asks the person who watches."""
+
+    id: int
+    rollout_id: str
+    """Of the episode that asks."""
+    text: str
+    choices: tuple[str, ...] = ()
+    """The only answers it takes; empty takes any text."""
+    about: tuple[str, ...] = ()
+    """Texts to look at first, a model's among them."""
+    seconds: float | None = None
+    """How long it waits for an answer; None for as long as it takes."""
+    left: float | None = None
+    """How many of these are left."""
 
 
 @dataclass(slots=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import itertools
 import pkgutil
-import random
 import re
 import tomllib
 from pathlib import Path
@@ -13,8 +12,10 @@ from pathlib import Path
 import presets
 import tasks
 from engine import Arena, GameTask, GRPOCredit
+from engine.assembly import arena_of
 from engine.config import parse
 from engine.inference.scripted import ScriptedClient
+from engine.mixture import task_of
 from engine.task import load_task
 from tests.scripted_run import ScriptedRun
 from tui.actions import ACTIONS, key_name
@@ -46,31 +47,18 @@ def test_the_table_of_configuration_keys_is_that_of_the_schema():
 def test_the_readmes_preset_is_right():
     [text] = code_blocks("toml")
     config = parse(tomllib.loads(text), "README.md")
-    task = load_task(config.task.name, config.task.options)
+    task = task_of(config)
     assert isinstance(task, GameTask)
     assert set(config.roles) <= set(task.game.seats)
 
 
-def test_the_readmes_game_can_be_played_to_its_end(tmp_path: Path):
-    text, _ = code_blocks("python")
-    (tmp_path / "fifteen.py").write_text(text)
-    task = load_task("./fifteen.py:Fifteen", {}, folder=tmp_path)
-    assert isinstance(task, GameTask)
-    game, rng = task.game, random.Random(0)
-    for _ in range(50):
-        state = game.initial(rng)
-        while game.returns(state) is None:
-            mover = game.seat(state)
-            state = game.play(state, rng.choice(game.legal(state)))
-        returns = game.returns(state)
-        assert returns is not None
-        assert state[0] == 15
-        assert returns[mover] == 1.0
-        assert sum(returns) == 0.0
+def test_the_readmes_task_is_the_one_that_new_task_writes():
+    [text] = code_blocks("python")
+    assert text == (ROOT / "tui" / "new_task" / "episode" / "signals.py").read_text(encoding="utf-8")
 
 
-async def test_the_readmes_proposer_is_paid_for_half_solved_sums(tmp_path: Path):
-    _, text = code_blocks("python")
+async def test_the_proposer_in_the_documentation_is_paid_for_half_solved_sums(tmp_path: Path):
+    [text] = [block for block in code_blocks("python", TASKS) if "class Sums(" in block]
     (tmp_path / "sums.py").write_text(text)
     answers = itertools.cycle(["42", "41"])
     client = ScriptedClient(
@@ -115,7 +103,7 @@ def test_the_recipes_are_right():
     assert len(blocks) > 8
     for block in blocks:
         config = parse(tomllib.loads(f'task.name = "nim"\n{block}'), "recipes.md")
-        load_task(config.task.name, config.task.options)
+        arena_of(config, task_of(config))
 
 
 def test_every_command_line_in_the_readme_and_the_recipes_parses():

@@ -12,6 +12,7 @@ import huggingface_hub.constants as hub
 import pytest
 
 from engine.inference import blas
+from engine.sandbox import SandboxError, probe
 from tui import cli, doctor
 from tui.doctor import Finding, Verdict
 
@@ -34,6 +35,7 @@ def test_the_verdict_of_every_check_is_printed_with_a_closing_line(quick, tmp_pa
         "matrix products",
         "memory",
         "embedded model",
+        "sandbox",
         "model cache",
         "model hub",
         "presets",
@@ -88,6 +90,26 @@ def test_a_missing_embedded_model_is_named_file_by_file(monkeypatch, tmp_path):
     found = doctor.embedded_model()
     assert found.verdict is Verdict.MISSING
     assert "lacks tokenizer.json, model.safetensors" in found.text
+
+
+def test_what_the_sandbox_does_not_deny_is_named(monkeypatch):
+    async def memory_is_not() -> list[str]:
+        return ["memory"]
+
+    monkeypatch.setattr(probe, "loose", memory_is_not)
+    found = doctor.sandbox()
+    assert found.verdict is Verdict.WARN
+    assert "denied: reading, writing, deleting, network, processes; not denied: memory" in found.text
+
+
+def test_where_nothing_can_be_confined_only_tasks_with_code_are_lost(monkeypatch):
+    async def refused() -> list[str]:
+        raise SandboxError("code can't be confined here, so it isn't run: no Landlock here")
+
+    monkeypatch.setattr(probe, "loose", refused)
+    found = doctor.sandbox()
+    assert found.verdict is Verdict.WARN
+    assert "no Landlock here; tasks that run code of models don't run here, others do" in found.text
 
 
 def test_models_in_the_cache_are_listed(monkeypatch, tmp_path):

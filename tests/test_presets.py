@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 
 import presets
-from engine.arena import Arena
+from engine.assembly import arena_of
 from engine.config import load
-from engine.task import GameTask, load_task
+from engine.mixture import task_of
+from engine.task import GameTask
 
 
 @pytest.fixture
@@ -31,9 +32,7 @@ def test_a_built_in_preset_fits_the_schema_and_its_task(name, own):
     config = load(presets.find(name))
     assert config.title
     assert config.teaches.endswith(".")
-    task = load_task(config.task.name, config.task.options)
-    arena = Arena()
-    task.setup(arena)
+    arena = arena_of(config, task_of(config))
     assert set(config.roles) <= set(arena.roles)
     assert config.eval.metric
 
@@ -41,7 +40,7 @@ def test_a_built_in_preset_fits_the_schema_and_its_task(name, own):
 @pytest.mark.parametrize("name", presets.FIRST)
 def test_the_embedded_model_is_asked_in_the_words_it_was_trained_on(name, own):
     config = load(presets.find(name))
-    task = load_task(config.task.name, config.task.options)
+    task = task_of(config)
     assert isinstance(task, GameTask)
     assert {role.prompt for role in config.roles.values()} == {task.game.prompt}
     assert config.model.context == 256

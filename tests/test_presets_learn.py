@@ -18,6 +18,8 @@ import pytest
         ("nim-pocket", 2, lambda end, best: end["win_vs_random"] >= 0.90 and end["illegal"] < 0.01),
         ("kuhn-pocket", 8, lambda end, best: end["average_nash_conv"] <= 0.1),
         ("tictactoe-pocket", 15, lambda end, best: best["average_win_vs_random"] >= 0.77),
+        ("proposer_solver-pocket", 6, lambda end, best: end["practised"] >= 0.6 and 0.3 < end["solve_rate"] < 0.85),
+        ("refine-pocket", 4, lambda end, best: end["last"] >= 0.8 and end["improvement"] >= 0.1),
     ],
 )
 def test_a_preset_learns_in_minutes(tmp_path: Path, preset: str, minutes: float, learnt, seed: int):

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from textual.binding import BindingType
 
-Scope = Literal["app", "home", "run", "edit"]
+Scope = Literal["app", "home", "run", "edit", "ask"]
 
 SCOPES: dict[Scope, str] = {
     "home": "Home",
     "run": "Run",
     "edit": "Editing a prompt",
+    "ask": "Answering a question",
     "app": "Everywhere",
 }
 
@@ -53,6 +54,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("refresh", "r", "refresh", "Read the lists again", "home", bar=3),
     Action("pause", "space", "pause", "Pause the run, or resume it", "run", bar=9),
     Action("prompts", "p", "prompts", "Edit a role's prompt, in force from the next episode", "run", bar=8),
+    Action("answer", "a", "answer", "Answer what episodes ask you", "run"),
     Action("checkpoint", "ctrl+s", "checkpoint", "Save a checkpoint now, kept forever", "run", bar=6),
     Action("follow", "f", "follow", "Follow an episode in play, and its end", "run", bar=7),
     Action("maximise", "m", "maximise", "Show one pane alone, or all again", "run", bar=4),
@@ -65,6 +67,14 @@ ACTIONS: tuple[Action, ...] = (
     Action("back", "escape", "home", "Show all panes again, or go Home; the run goes on", "run", bar=2),
     Action("apply", "ctrl+s", "apply", "Apply the prompt", "edit", bar=9, priority=True),
     Action("cancel", "escape", "cancel", "Leave without a change", "edit", bar=8, priority=True),
+    *(
+        Action(f"choose_{n}", f"{n}", "choose", f"Give the answer numbered {n}", "ask", call=f"choose({n})")
+        for n in range(1, 10)
+    ),
+    Action("send", "enter", "answer", "Give the answer that is marked or written", "ask"),
+    Action("skip", "ctrl+k", "skip", "Leave the question without an answer", "ask", priority=True),
+    Action("next", "ctrl+n", "next", "Look at the next question", "ask", priority=True),
+    Action("later", "escape", "later", "Back to the run; the questions stay", "ask", priority=True),
     Action("theme", "t", "theme", "Next theme", "app", bar=1),
     Action("help", "question_mark", "help", "What the keys do", "app", bar=6),
     Action("command_palette", "ctrl+p", "commands", "Find a command by name", "app", bar=1),

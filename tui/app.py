@@ -31,6 +31,7 @@ from tui.listing import Live
 from tui.screens.dialog import Confirm, TooSmall, Waiting
 from tui.screens.help import Help
 from tui.screens.home import HomeScreen
+from tui.screens.questions import Questions
 from tui.screens.run import RunScreen
 from tui.session import Session
 from tui.text import one_line
@@ -70,6 +71,7 @@ class SelfPlayApp(App[None], inherit_bindings=False):
         self.clock = clock
         self.session: Session | None = None
         self._start_with = start
+        self._asked = self._asked_before = False
         self._leaving: asyncio.Task[None] | None = None
         if self.no_color:
             # no grey shades either: whoever asks for no colour gets none
@@ -105,9 +107,20 @@ class SelfPlayApp(App[None], inherit_bindings=False):
         if notices:
             self.say(f"and {len(notices)} more notices")
             notices.clear()
+        self._call_for_answers(self.session)
         top = self.screen_stack[-1] if self.screen_stack else None  # a timer may fire while the app closes
         if isinstance(top, RunScreen):
             await top.draw()
+
+    def _call_for_answers(self, session: Session) -> None:
+        """A bell when episodes begin to ask, and a word the first time; from then on the status line tells."""
+        asked = bool(session.run.questions)
+        if asked and not self._asked and not isinstance(self.screen, Questions):
+            self.bell()
+            if not self._asked_before:
+                self.say("An episode asks you something: press a on the run to answer.")
+                self._asked_before = True
+        self._asked = asked
 
     def say(self, text: str, severity: str = "information") -> None:
         """A toast, in plain text."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.types import AVERAGE
+from engine.types import AVERAGE, averaged
 from tui.series import Array
 from tui.state import Store
 from tui.views import Mark
@@ -60,7 +60,7 @@ def charts(store: Store) -> list[ChartModel]:
 
     def measured(metric: str, note: str = "") -> ChartModel:
         """An evaluation's metric, of the policy and of its average where both were measured."""
-        name, twin = f"eval/{metric}", f"eval/{AVERAGE}_{metric}"
+        name, twin = f"eval/{metric}", f"eval/{averaged(metric)}"
         if twin not in store.series:
             return single(name, label(name), note)
         curves = (Curve("policy", *store.series[name].arrays()), Curve(AVERAGE, *store.series[twin].arrays()))
@@ -89,7 +89,8 @@ def charts(store: Store) -> list[ChartModel]:
 
 def _of_policy(metric: str, store: Store) -> str:
     """The metric of the policy that one of its average belongs to; any other as it is."""
-    own = metric.removeprefix(f"{AVERAGE}_")
+    task, slash, name = metric.rpartition("/")
+    own = f"{task}{slash}{name.removeprefix(f'{AVERAGE}_')}"
     return own if f"eval/{own}" in store.series else metric
 
 

@@ -126,6 +126,15 @@ def fetch_model(args: argparse.Namespace) -> int:
     return models.fetch(args.id)
 
 
+def new_task(args: argparse.Namespace) -> int:
+    from tui import new_task as writing
+
+    try:
+        return writing.main(args.name, args.folder, "game" if args.game else "episode")
+    except writing.NewTaskError as error:
+        return _refuse(error)
+
+
 def doctor(args: argparse.Namespace) -> int:
     from tui import doctor as checks
 
@@ -257,7 +266,7 @@ def run_info(item: RunSummary) -> RunInfo:
         name=item.name,
         folder=item.folder,
         state=item.state,
-        title=config.title or config.task.name if config else "",
+        title=config.title or config.played if config else "",
         step=item.step,
         steps=item.steps,
         metric=metric,
@@ -345,6 +354,12 @@ def _parser() -> argparse.ArgumentParser:
     out.add_argument(
         "--format", choices=("peft", "mlx"), default="peft", help="of Hugging Face's peft (default), or of mlx-lm"
     )
+    new = add("new-task", new_task, "Write a small working task, with its test and its preset, to make your own.")
+    new.add_argument("name", metavar="NAME", help="of the task and its files, such as my_task")
+    new.add_argument(
+        "--folder", metavar="DIR", type=lambda text: Path(text).expanduser(), default=Path(), help="default: here"
+    )
+    new.add_argument("--game", action="store_true", help="a two-player game, which is only rules")
     add("presets", list_presets, "List the presets.")
     add("runs", list_runs, "List the runs, the latest first.")
     _add_models(add("models", list_models, "List the models at hand and what they need."))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.metadata
 import os
 import platform
@@ -64,6 +65,7 @@ def findings(runs_dir: Path) -> Iterator[Finding]:
         ("matrix products", products),
         ("memory", memory),
         ("embedded model", embedded_model),
+        ("sandbox", sandbox),
         ("model cache", model_cache),
         ("model hub", model_hub),
         ("presets", lambda: writable("presets", presets.user_folder())),
@@ -157,6 +159,22 @@ def embedded_model() -> Finding:
         )
     size = sum(path.stat().st_size for path in weights)
     return Finding(Verdict.OK, "embedded model", f"'pocket', {size / 1e6:.1f} MB in {POCKET}")
+
+
+def sandbox() -> Finding:
+    """Tries what code that a model wrote mustn't do. Tasks without code need none of it."""
+    from engine.sandbox import SandboxError
+    from engine.sandbox.probe import CONFINED, loose
+
+    try:
+        free = asyncio.run(loose())
+    except SandboxError as error:
+        return Finding(Verdict.WARN, "sandbox", f"{error}; tasks that run code of models don't run here, others do")
+    held = ", ".join(name for name in CONFINED if name not in free)
+    found = f"code that models write runs with limits of time and disk; tried and denied: {held or 'nothing'}"
+    if free:
+        return Finding(Verdict.WARN, "sandbox", f"{found}; not denied: {', '.join(free)}")
+    return Finding(Verdict.OK, "sandbox", found)
 
 
 def model_cache() -> Finding:

@@ -12,6 +12,7 @@ import signal
 from typing import TYPE_CHECKING, Any, TextIO
 
 from engine.events import CheckpointSaved, EvaluationFinished, Event, Notice, RunState, StateChanged, StepFinished
+from engine.progress import role_means
 from tui import words
 from tui.text import one_line
 
@@ -149,11 +150,7 @@ def step_line(event: StepFinished, steps: int) -> str:
     parts = [f"step {event.step}/{steps}"]
     if event.skipped:
         parts.append(f"skipped: {event.skipped}")
-    parts += [
-        f"{name.removeprefix('reward/')} {words.signed(value)}"
-        for name, value in metrics.items()
-        if name.startswith("reward/") and name.count("/") == 1
-    ]
+    parts += [f"{name.removeprefix('reward/')} {words.signed(metrics[name])}" for name in role_means(metrics)]
     parts += [f"{name} {words.number(metrics[name], 4)}" for name in ("loss", "kl", "entropy") if name in metrics]
     if "generation_rate" in metrics:
         parts.append(f"{words.count(metrics['generation_rate'])} tokens/s")

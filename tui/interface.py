@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from engine.events import Event, EventStream, RunState
-from engine.types import Role
+from engine.types import Question, Role
 
 if TYPE_CHECKING:
     from engine.config import Config
@@ -95,6 +95,20 @@ class RunLike(Protocol):
     def roles(self) -> dict[str, Role]:
         """With the prompts now in force."""
         ...
+
+    @property
+    def questions(self) -> Sequence[Question]:
+        """What episodes ask the person and is not yet answered."""
+        ...
+
+    @property
+    def attended(self) -> bool:
+        """Whether somebody is there to answer."""
+        ...
+
+    @attended.setter
+    def attended(self, is_there: bool) -> None: ...
+    def answer(self, question: int, text: str | None) -> None: ...
 
     def history(self) -> Sequence[Event]:
         """Steps, evaluations, edits and checkpoints of before it was opened."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rich.style import Style
@@ -10,7 +11,7 @@ from textual.content import Content
 from tui.interface import PresetInfo, RunInfo
 from tui.text import fit, one_line, width, wrap
 from tui.theme import Palette, style
-from tui.widgets.painted import BLANK, Line, spread
+from tui.widgets.painted import BLANK, Line, cut, spread
 from tui.words import label, number
 
 
@@ -40,22 +41,45 @@ def _markup(look: Style | None) -> str:
     return ("bold " if look.bold else "") + str(look.color.name)
 
 
-def preset_entry(preset: PresetInfo, cells: int, colours: Palette) -> Content:
-    """Two lines: its name, model and cost; what it teaches, or what is wrong with it."""
-    soft = style(colours.soft)
-    name, model = one_line(preset.name, 60), one_line(preset.model, 60)
-    cost, source = one_line(preset.memory, 40), one_line(preset.source, 20)
-    tail = " · ".join(text for text in (cost, source) if text)
-    name = f" {fit(name, max(18, width(name)))}  "
-    if width(name + model + tail) + 2 > cells:  # what it costs matters more than whose it is, or who made its model
-        tail = cost
-        model = fit(model, min(width(model), max(cells - width(name + tail) - 2, 8)))
-    left: Line = ((name, style(colours.text, bold=True)), (model, soft))
-    first = spread(left, ((tail + " ", soft),), cells)
+NAME, TOLD = 32, 12
+"""Most cells of a preset's name, and the fewest that are worth filling with what it teaches."""
+
+BRIEF = 2
+"""Lines below the lists, where details don't stand beside them."""
+
+
+def groups(presets: Sequence[PresetInfo]) -> dict[str, list[PresetInfo]]:
+    """Presets by the model they are for, and one's own together, in the order in which they come."""
+    found: dict[str, list[PresetInfo]] = {}
+    for preset in presets:
+        name = "yours" if preset.source == "yours" else preset.model or "of no known model"
+        found.setdefault(name, []).append(preset)
+    return found
+
+
+def group_entry(name: str, cells: int, colours: Palette) -> Content:
+    """The line above a group."""
+    words = f" {fit(one_line(name, 80), min(width(one_line(name, 80)), cells - 4))} "
+    return _content([((words, style(colours.accent)), ("┄" * (cells - width(words) - 1), style(colours.faint)))])
+
+
+def name_cells(presets: Sequence[PresetInfo]) -> int:
+    """Cells that the names take, so that what stands behind them is in one column."""
+    return min(max((width(one_line(preset.name, 60)) for preset in presets), default=0), NAME)
+
+
+def preset_entry(preset: PresetInfo, names: int, cells: int, colours: Palette) -> Content:
+    """One line: its name in `names` cells, or as many as it needs, what it teaches or what is wrong, its cost."""
+    name, cost = one_line(preset.name, 60), one_line(preset.memory, 40)
+    name = f"   {fit(name, max(names, width(name)))}  "
+    room = cells - width(name) - width(cost) - 3
+    told, colour = one_line(preset.teaches or preset.title), colours.soft
     if preset.problem:
-        return _content([first, ((" ! " + fit(one_line(preset.problem), cells - 4), style(colours.watch)),)])
-    told = one_line(preset.teaches or preset.title)
-    return _content([first, (("   " + fit(told, cells - 4), soft),)])
+        told, colour = f"! {one_line(preset.problem)}", colours.watch
+    left: Line = ((name, style(colours.text, bold=True)),)
+    if room >= TOLD:
+        left = (*left, (fit(told, room), style(colour)))
+    return _content([spread(cut(left, cells - width(cost) - 2), ((cost + " ", style(colours.soft)),), cells)])
 
 
 def run_entry(run: RunInfo, cells: int, colours: Palette) -> Content:
@@ -131,3 +155,23 @@ def describe(item: PresetInfo | RunInfo | Live, cells: int, colours: Palette) ->
     else:
         lines.append(((f" {todo}", style(colours.accent)),))
     return lines
+
+
+def brief(item: PresetInfo | RunInfo | Live, cells: int, colours: Palette) -> list[Line]:
+    """Of a line of the lists what there isn't room for in it: its title and what it teaches, or what is wrong."""
+    soft, look = style(colours.soft), style(colours.watch)
+    match item:
+        case PresetInfo():
+            told = f"{item.title or item.name}: {item.teaches}" if item.teaches else item.title
+        case RunInfo():
+            told = item.reason or f"{item.title} · {item.folder}"
+        case Live():
+            told = item.title
+    problem = None if isinstance(item, Live) else item.problem
+    lines = wrap(one_line(f"! {problem}" if problem else told), cells - 2)
+    shown = (
+        lines[:BRIEF]
+        if len(lines) <= BRIEF
+        else [*lines[: BRIEF - 1], fit(" ".join(lines[BRIEF - 1 :]), cells - 2)]
+    )
+    return [((f" {line}", look if problem else soft),) for line in shown]

@@ -138,12 +138,14 @@ def verdict(store: Store, colours: Palette, brief: bool = False) -> Line:
     return tuple(line)
 
 
-def status(state: RunState, step: int, found: StatusLike, cells: int, colours: Palette) -> Line:
+def status(state: RunState, step: int, found: StatusLike, cells: int, colours: Palette, questions: int = 0) -> Line:
     """The status line: what fits, the state and the step always, least telling numbers first to go."""
     mark, word = STATES[state]
     good = state in (RunState.RUNNING, RunState.FINISHED)
     look = style(colours.good if good else colours.bad if state is RunState.FAILED else colours.watch, bold=True)
     line: Line = ((f" {mark} {word}", look),)
+    if questions:
+        line += ((f"  ? {plural(questions, 'question')} for you · press a", style(colours.watch, bold=True)),)
     soft, plain = style(colours.soft), style(colours.text)
     parts: list[tuple[int, Line]] = [
         (0, (("  step ", soft), (f"{step}/{found.steps}", plain))),

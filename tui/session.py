@@ -17,7 +17,7 @@ class Session:
     def __init__(self, run: RunLike, clock: Callable[[], float] = time.monotonic) -> None:
         self.run = run
         config = run.config
-        self.title = config.title or config.task.name
+        self.title = config.title or config.played
         self.store = Store(run.decode, clock, config.eval.metric, config.eval.goal)
         self.store.fold(run.history())
         self.store.notices.clear()  # they were shown when they were news
@@ -39,6 +39,7 @@ class Session:
 
     def begin(self) -> None:
         """Starts the run; it ends by itself or by `stop`."""
+        self.run.attended = True
         self._task = asyncio.create_task(self._play(), name=f"run {self.run.name}")
 
     def show_only(self, state: str) -> None:

@@ -14,7 +14,7 @@ from tasks.kuhn_poker import CARDS, KuhnPoker
 from tasks.nim import Nim
 from tasks.tictactoe import TicTacToe
 
-GAMES = 2_000
+GAMES = 10_000
 
 
 def test_tictactoe_plays_like_openspiel():

@@ -28,7 +28,7 @@ from engine.events import (
     TurnFinished,
     TurnStarted,
 )
-from engine.types import Completion, Credit, GenerateResult, Message, Role, Rollout, Turn
+from engine.types import Completion, Credit, GenerateResult, Message, Question, Role, Rollout, Turn
 
 PIECES = re.compile(r"\s*\S{1,4}|\s+", re.DOTALL)
 
@@ -138,6 +138,9 @@ class FakeRun:
         self.roles = {role: Role(role, prompt) for role in ("First", "Second")}
         self.words = Words()
         self.calls: list[str] = []
+        self.questions: list[Question] = []
+        self.answers: dict[int, str | None] = {}
+        self.attended = False
         self._history = history or []
         self._rng = random.Random(seed)
         self._reply = reply
@@ -215,6 +218,10 @@ class FakeRun:
         self._edits[role] = number
         self.emit(EditApplied(number, self._status.step, f"role {role}", before, prompt))
         return number
+
+    def answer(self, question: int, text: str | None) -> None:
+        self.questions.remove(next(q for q in self.questions if q.id == question))
+        self.answers[question] = text
 
     # The script
 

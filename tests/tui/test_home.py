@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from tests.tui.fake import FakeRun
 from tests.tui.look import SIZES, play, play_to, seen, still, until
 from tui.app import SelfPlayApp
 from tui.interface import PresetInfo, RunInfo
-from tui.listing import describe, preset_entry
+from tui.listing import describe, groups, preset_entry
 from tui.screens.dialog import Confirm
 from tui.screens.home import HomeScreen
 from tui.screens.run import RunScreen
@@ -37,13 +38,55 @@ async def test_presets_and_runs_are_listed_with_what_they_are(size: tuple[int, i
         assert "record run.sqlite is damaged" in shown
 
 
+@pytest.mark.parametrize("names", [12, 30])
 @pytest.mark.parametrize("cells", [60, 78, 100])
-def test_what_a_preset_costs_is_shown_however_long_its_models_name(cells: int) -> None:
-    preset = PresetInfo("arithmetic-smollm2", model="HuggingFaceTB/SmolLM2-135M-Instruct", memory="270 MB to fetch")
-    first = preset_entry(preset, cells, DUSK).plain.splitlines()[0]
-    assert "270 MB to fetch" in first
-    assert "HuggingFaceTB/" in first
-    assert width(first) <= cells
+def test_what_a_preset_costs_is_shown_however_long_its_name(cells: int, names: int) -> None:
+    teaches = "A small language model gets surer at sums."
+    preset = PresetInfo("constitutional_debate-smollm2", teaches=teaches, memory="270 MB to fetch")
+    [line] = preset_entry(preset, names, cells, DUSK).plain.splitlines()
+    assert "270 MB to fetch" in line
+    assert "constitutional_debate-smollm2" in line
+    assert ("A small language" in line) == (cells > 70)
+    assert width(line) <= cells
+
+
+def test_presets_stand_together_by_model_and_ones_own_apart() -> None:
+    tiny, ours, mine = "pocket", "Qwen/Qwen3-0.6B", PresetInfo("mine", model="pocket", source="yours")
+    presets = [PresetInfo("a", model=tiny), PresetInfo("b", model=ours), mine, PresetInfo("c", model=tiny)]
+    found = {name: [preset.name for preset in members] for name, members in groups(presets).items()}
+    assert found == {tiny: ["a", "c"], ours: ["b"], "yours": ["mine"]}
+
+
+async def test_the_cursor_passes_over_what_names_a_group() -> None:
+    app = demo_app()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "Qwen/Qwen3-0.6B" in seen(app))
+        names = []
+        for _ in PRESETS:
+            option = app.home.preset_list.highlighted_option
+            assert option is not None
+            names.append((option.id or "").removeprefix("preset:"))
+            await pilot.press("down")
+        assert names == [preset.name for preset in PRESETS]
+
+
+async def test_what_a_preset_teaches_is_told_in_full_below_the_lists_of_a_narrow_terminal() -> None:
+    app = demo_app()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "one must leave a multiple of four." in " ".join(seen(app).split()))
+        await pilot.press("end")
+        await until(pilot, lambda: "run.steps must be at least 1, not 0." in " ".join(seen(app).split()))
+
+
+async def test_many_presets_are_listed_within_a_frame_of_a_second() -> None:
+    many = [PresetInfo(f"task{i}-qwen", "Title", "Teaches." * 9, f"maker/model-{i % 5}") for i in range(80)]
+    app = SelfPlayApp(presets=lambda: many, runs=lambda: [], create=lambda _: still(), resume=lambda _: still())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "task0-qwen" in seen(app))
+        began = time.process_time()
+        for _ in range(10):
+            app.home.fill()
+        assert (time.process_time() - began) / 10 < 0.3
 
 
 @pytest.mark.parametrize("reason", ["logits of policy aren't finite", ""])
@@ -94,7 +137,7 @@ async def test_what_has_a_problem_says_it_and_does_not_start() -> None:
     app = demo_app()
     async with app.run_test(size=(80, 24), notifications=True) as pilot:
         await pilot.press("end", "enter")
-        await until(pilot, lambda: seen(app).count("haggle.toml, line 7") == 2)
+        await until(pilot, lambda: seen(app).count("haggle.toml, line 7") == 3)
         assert isinstance(app.screen, HomeScreen)
 
 

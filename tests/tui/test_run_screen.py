@@ -10,6 +10,7 @@ from tests.tui.look import SIZES, play, play_to, seen, still, until, watching
 from tui.actions import actions
 from tui.screens.home import HomeScreen
 from tui.screens.prompt import EditPrompt
+from tui.screens.questions import Questions
 from tui.screens.run import LINGER, RunScreen
 from tui.widgets.pane import Pane
 
@@ -310,3 +311,5 @@ def test_every_action_of_the_table_has_a_method() -> None:
         assert hasattr(HomeScreen, f"action_{action.action}"), action.name
     for action in actions("edit"):
         assert hasattr(EditPrompt, f"action_{action.action}"), action.name
+    for action in actions("ask"):
+        assert hasattr(Questions, f"action_{action.action.partition('(')[0]}"), action.name

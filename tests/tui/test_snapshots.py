@@ -6,18 +6,22 @@ After a change of looks: `pytest tests/tui/test_snapshots.py --snapshot-update`,
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input, TextArea
 
+from engine.types import Question
 from tests.tui.clock import Clock
 from tests.tui.demo import app as demo_app
 from tests.tui.fake import talk
-from tests.tui.look import play, play_to, still, until, watching
+from tests.tui.look import play, play_to, seen, still, until, watching
+from tests.tui.test_questions import RATING, WORDS
 from tui.app import SelfPlayApp
 from tui.screens.prompt import EditPrompt
+from tui.screens.questions import Questions
 from tui.screens.run import RunScreen
 
 Compare = Callable[..., bool]
@@ -46,17 +50,29 @@ async def played(pilot: Pilot[Any], steps: int) -> None:
     await pilot.pause()
 
 
+async def at_home(pilot: Pilot[Any], text: str) -> None:
+    """Home, laid out and filled in."""
+    app = pilot.app
+    assert isinstance(app, SelfPlayApp)
+    held(app.home.query_one(Input))
+    await until(pilot, lambda: app.home.preset_pane.size.width > 50)
+    await pilot.pause()
+    app.home.fill()
+    await until(pilot, lambda: text in seen(app))
+    await pilot.pause()
+
+
 @pytest.mark.parametrize("size", SIZES)
 def test_home(snap_compare: Compare, size: tuple[int, int]) -> None:
     async def before(pilot: Pilot[Any]) -> None:
-        held(pilot.app.screen.query_one(Input))
+        await at_home(pilot, "enter starts a new run" if size == SIZES[1] else "Nim: A tiny model")
 
     assert snap_compare(demo_app(), terminal_size=size, run_before=before)
 
 
 def test_home_with_nothing(snap_compare: Compare) -> None:
     async def before(pilot: Pilot[Any]) -> None:
-        held(pilot.app.screen.query_one(Input))
+        await at_home(pilot, "Nothing yet.")
 
     assert snap_compare(demo_app(empty=True), terminal_size=(80, 24), run_before=before)
 
@@ -119,13 +135,47 @@ def test_prompt_editor(snap_compare: Compare, size: tuple[int, int]) -> None:
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_help(snap_compare: Compare, size: tuple[int, int]) -> None:
+@pytest.mark.parametrize("question", [RATING, WORDS], ids=["rating", "words"])
+def test_a_question(snap_compare: Compare, size: tuple[int, int], question: Question) -> None:
     async def before(pilot: Pilot[Any]) -> None:
+        run: Any = pilot.app.session.run  # type: ignore[attr-defined]
+        await played(pilot, 3)
+        app._asked_before = True  # no toast, which would be there or not
+        run.questions = [question, replace(question, id=9)]
+        await play(pilot, run, 0)
+        await pilot.press("a")
+        await until(pilot, lambda: isinstance(pilot.app.screen, Questions))
         held(pilot.app.screen.query_one(Input))
-        await pilot.press("question_mark")
+        shown = ("Question 1 of 2", f"│ {question.about[0]}", question.text, "page up and down")
+        await until(pilot, lambda: all(text in seen(app) for text in shown))
         await pilot.pause()
 
-    assert snap_compare(demo_app(), terminal_size=size, run_before=before)
+    app = watching(still(episodes=24), clock=Clock())
+    assert snap_compare(app, terminal_size=size, run_before=before)
+
+
+def test_a_run_that_asks(snap_compare: Compare) -> None:
+    async def before(pilot: Pilot[Any]) -> None:
+        run: Any = pilot.app.session.run  # type: ignore[attr-defined]
+        await played(pilot, 3)
+        run.questions = [RATING, WORDS]
+        await play(pilot, run, 0)
+        await until(pilot, lambda: "2 questions for you" in seen(app) and "the run to answer." in seen(app))
+
+    app = watching(still(episodes=24), clock=Clock())
+    assert snap_compare(app, terminal_size=(80, 24), run_before=before)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_help(snap_compare: Compare, size: tuple[int, int]) -> None:
+    async def before(pilot: Pilot[Any]) -> None:
+        await at_home(pilot, "Runs")
+        await pilot.press("question_mark")
+        await until(pilot, lambda: "Filter the presets" in seen(app))
+        await pilot.pause()
+
+    app = demo_app()
+    assert snap_compare(app, terminal_size=size, run_before=before)
 
 
 def test_quitting_is_asked(snap_compare: Compare) -> None:

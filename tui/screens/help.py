@@ -17,8 +17,11 @@ from tui.text import fit, wrap
 from tui.theme import PALETTES, Palette, palette, style
 from tui.widgets.painted import BLANK, Line, Painted
 
-PANES = tuple(f"pane_{number}" for number in range(1, 6))
-"""Told in one line."""
+NUMBERED: dict[Scope, tuple[str, str]] = {
+    "run": ("1 … 5", "Go to episodes, transcript, rewards, plots, health"),
+    "ask": ("1 … 9", "Give the answer of that number"),
+}
+"""Actions whose keys are numbers, told in one line."""
 
 MOVING = (
     ("↑ ↓", "choose an episode; in other panes, scroll"),
@@ -77,9 +80,9 @@ def lines(here: Scope, cells: int, colours: Palette) -> list[Line]:
         shown.append(BLANK)
 
     for scope in sorted(SCOPES, key=lambda scope: scope != here):
-        entries = [(_keys(action.keys), action.help) for action in actions(scope) if action.name not in PANES]
-        if scope == "run":
-            entries.append(("1 … 5", "Go to episodes, transcript, rewards, plots, health"))
+        entries = [(_keys(action.keys), action.help) for action in actions(scope) if not action.key.isdecimal()]
+        if scope in NUMBERED:
+            entries.append(NUMBERED[scope])
         section(SCOPES[scope], entries)
         if scope == here:
             section("Moving", list(MOVING))

@@ -13,7 +13,17 @@ from textual.widgets.option_list import Option
 
 from tui.actions import bindings
 from tui.interface import PresetInfo, RunInfo, Sources
-from tui.listing import Live, describe, live_entry, preset_entry, run_entry
+from tui.listing import (
+    Live,
+    brief,
+    describe,
+    group_entry,
+    groups,
+    live_entry,
+    name_cells,
+    preset_entry,
+    run_entry,
+)
 from tui.text import wrap
 from tui.theme import Palette, palette, style
 from tui.widgets.keybar import KeyBar
@@ -22,6 +32,12 @@ from tui.widgets.pane import Pane
 
 WIDE = 110
 """A terminal at least so wide shows details beside the lists."""
+
+HIGH = 20
+"""One at least so high has lines for some of them below, where it isn't wide."""
+
+RUNS, SHARE = 5, 0.4
+"""Lines that the runs take at least, and the share of the screen that they take at most."""
 
 
 class HomeScreen(Screen[None]):
@@ -44,6 +60,8 @@ class HomeScreen(Screen[None]):
         self.presets: list[PresetInfo] = []
         self.runs: list[RunInfo] = []
         self._shown: dict[str, PresetInfo | RunInfo | Live] = {}
+        self._just_read = True
+        """A screen is resumed right after it was mounted, too."""
 
     def compose(self) -> ComposeResult:
         self.header = OneLine(id="home-header")
@@ -53,6 +71,7 @@ class HomeScreen(Screen[None]):
         self.no_presets = Painted(id="no-presets", focusable=False)
         self.no_runs = Painted(id="no-runs", focusable=False)
         self.details = Painted(id="details", focusable=False)
+        self.brief = Painted(id="brief", focusable=False)
         self.preset_pane = Pane(0, "Presets", self.preset_list, self.no_presets, id="preset-pane")
         self.run_pane = Pane(0, "Runs", self.run_list, self.no_runs, id="run-pane")
         yield self.header
@@ -63,6 +82,7 @@ class HomeScreen(Screen[None]):
             with Vertical(id="lists"):
                 yield self.preset_pane
                 yield self.run_pane
+                yield self.brief
             yield Pane(0, "About", self.details, id="about")
         yield KeyBar("home")
 
@@ -71,10 +91,13 @@ class HomeScreen(Screen[None]):
         (self.preset_list if self.presets or not self.runs else self.run_list).focus()
 
     def on_screen_resume(self) -> None:
-        self.action_refresh()
+        if not self._just_read:
+            self.action_refresh()
+        self._just_read = False
 
     def on_resize(self) -> None:
         self.set_class(self.size.width >= WIDE, "wide")
+        self.set_class(self.size.height < HIGH, "low")
         self.call_after_refresh(self.fill)
 
     # What is shown
@@ -99,12 +122,13 @@ class HomeScreen(Screen[None]):
         self._shown |= {f"run:{r.folder}": r for r in runs}
         # one cell for a scrollbar that may come
         cells = max(self.preset_pane.size.width - 1, 40)
-        _refill(self.preset_list, [Option(preset_entry(p, cells, colours), id=f"preset:{p.name}") for p in presets])
+        _refill(self.preset_list, self._preset_options(presets, cells, colours))
         options = [Option(run_entry(r, cells, colours), id=f"run:{r.folder}") for r in runs]
         if self.live is not None:
             self._shown["live"] = self.live
             options.insert(0, Option(live_entry(self.live, cells, colours), id="live"))
         _refill(self.run_list, options)
+        self.run_pane.styles.height = max(RUNS, min(len(options) + 1, round(SHARE * self.size.height)))
         self._tell_empty(bool(presets), bool(options), cells, colours)
         title: Line = ((" selfplay-tui", style(colours.accent, bold=True)),)
         about: Line = (("a language model improves by playing itself ", style(colours.soft)),)
@@ -112,6 +136,14 @@ class HomeScreen(Screen[None]):
         self.preset_pane.title.show(((_of(len(presets), len(self.presets)), style(colours.soft)),))
         self.run_pane.title.show(((_of(len(options), len(self.runs)), style(colours.soft)),))
         self._describe()
+
+    def _preset_options(self, presets: list[PresetInfo], cells: int, colours: Palette) -> list[Option]:
+        names = name_cells(self.presets)
+        options: list[Option] = []
+        for group, members in groups(presets).items():
+            options.append(Option(group_entry(group, cells, colours), disabled=True))
+            options += [Option(preset_entry(p, names, cells, colours), id=f"preset:{p.name}") for p in members]
+        return options
 
     def _tell_empty(self, presets: bool, runs: bool, cells: int, colours: Palette) -> None:
         self.preset_list.display, self.no_presets.display = presets, not presets
@@ -127,10 +159,11 @@ class HomeScreen(Screen[None]):
         self.no_runs.show([((f"  {line}", soft),) for line in wrap(none, cells - 3)])
 
     def _describe(self) -> None:
+        item, colours = self._highlighted(), palette(self.app.theme)
         if self.has_class("wide"):
-            item = self._highlighted()
-            colours = palette(self.app.theme)
             self.details.show(describe(item, self.details.cells, colours) if item is not None else [])
+        else:
+            self.brief.show(brief(item, self.brief.cells, colours) if item is not None else [])
 
     def _highlighted(self) -> PresetInfo | RunInfo | Live | None:
         focused = self.run_list if self.run_list.has_focus else self.preset_list
@@ -188,6 +221,7 @@ def _refill(options: OptionList, new: list[Option]) -> None:
     held = options.highlighted_option
     options.clear_options()
     options.add_options(new)
-    if new:
-        ids = [option.id for option in new]
-        options.highlighted = ids.index(held.id) if held is not None and held.id in ids else 0
+    ids = [option.id for option in new if not option.disabled]
+    if ids:
+        wanted = held.id if held is not None and held.id in ids else ids[0]
+        options.highlighted = [option.id for option in new].index(wanted)

@@ -17,6 +17,7 @@ from tui.actions import bindings
 from tui.charts import charts
 from tui.health import findings
 from tui.screens.prompt import EditPrompt
+from tui.screens.questions import Questions
 from tui.session import Session
 from tui.text import fit, one_line
 from tui.theme import palette, style
@@ -135,7 +136,8 @@ class RunScreen(Screen[None]):
             self._fill(3, self.rewards, readouts.rewards(store, self.rewards.cells, colours))
         if self._seen(5):
             self._fill(5, self.health, readouts.health(found, self.health.cells, colours))
-        self.status_line.show(readouts.status(session.state, session.step, status, self.size.width, colours))
+        asked = len(session.run.questions)
+        self.status_line.show(readouts.status(session.state, session.step, status, self.size.width, colours, asked))
         self._draw_header()
         self._draw_banner()
         shown = self.transcript.episode
@@ -302,6 +304,16 @@ class RunScreen(Screen[None]):
         shown = self.transcript.episode
         role = shown.turns[-1].role if shown is not None and shown.turns else ""
         self.app.push_screen(EditPrompt(prompts, role), self._edited)
+
+    def action_answer(self) -> None:
+        if self.session.run.questions:
+            self.app.push_screen(Questions(self.session.run))
+        else:
+            self._say("No episode asks you anything now.")
+
+    def on_click(self, event: events.Click) -> None:
+        if event.widget is self.status_line and self.session.run.questions:
+            self.action_answer()
 
     def action_copy(self) -> None:
         shown = self.transcript.episode

@@ -1,0 +1,43 @@
+"""Prompts that one role answers: what the tasks on data sets have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from engine import Arena, EpisodeState, Example, Rubric, SingleTurnEpisode
+
+
+class Answering(SingleTurnEpisode):
+    """One prompt, answered as the role samples, or greedily. The artifact is an `Example`'s.
+
+    `legal` gives the answers a constrained role chooses from, where the example doesn't list its own.
+    """
+
+    role = "Solver"
+
+    def __init__(self, rubric: Rubric, legal: Callable[[], Sequence[str]] = tuple, *, greedy: bool = False) -> None:
+        super().__init__(rubric)
+        self.legal, self.settings = legal, {"temperature": 0.0} if greedy else {}
+
+    def prompt(self, artifact: Any) -> str:
+        return artifact["prompt"]
+
+    async def rollout(self, arena: Arena, artifact: Any, state: EpisodeState) -> EpisodeState:
+        legal = artifact.get("choices") or self.legal()
+        reply = await self.call_model(self.role, self.prompt(artifact), arena, legal=legal, **self.settings)
+        state.data["reply"] = reply.text
+        return state
+
+
+def answers(*parts: Iterable[Example]) -> list[str]:
+    """Every answer there is, as a text, once."""
+    keys = [example.answer for part in parts for example in part if example.answer is not None]
+    return list(dict.fromkeys(str(a) for key in keys for a in (key if isinstance(key, list) else [key])))
+
+
+def bundled(path: str) -> str:
+    """The path of a data file that comes along, if it is one's name; else the path as it is."""
+    beside = Path(__file__).parent / path
+    return str(beside) if path.endswith(".jsonl") and beside.is_file() else path

@@ -1,0 +1,1 @@
+"""What is negotiated over, as pure rules: trades of stocks (`trade`), and a pool to be shared (`pool`)."""

@@ -1,0 +1,164 @@
+"""SPICE: a challenger reads a passage and asks, solvers that don't see it answer. Self-play grounded in documents.
+
+Nested training: every challenge spawns solvers, which are compared with each other, as challenges on one passage
+are. The passage is what one side knows and the other doesn't, so that questions don't run dry, and answers can be
+checked without a judge: they stand in the text. The challenger is paid most where half of its solvers are right
+(variance reward, arXiv 2510.24684). Known to go wrong: a solver group that is all wrong teaches nothing, and that
+is most of them while the model knows little of what the documents say; a challenger is then paid for what can be
+guessed, such as one of two words; and an answer that is right in other words counts as wrong.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from statistics import fmean
+from typing import Annotated, Any
+
+from engine import (
+    Arena,
+    Between,
+    Count,
+    Documents,
+    Episode,
+    EpisodeRequest,
+    EpisodeState,
+    Message,
+    RewardFunction,
+    Role,
+    Rollout,
+    Rubric,
+    Task,
+    TaskError,
+    quoted,
+    read_element,
+    spice,
+)
+from tasks.library import HELD_OUT, TEXTS
+from tasks.library.questions import ANSWER, EXAMPLE, FORMAT, QUESTION, answers, exam, fault, read_question
+
+CHALLENGER = f"You are given a passage. {FORMAT}"
+SOLVER = """You are given a question. Answer it in one to five words. If you are not sure, give your best guess.
+Write exactly this: <answer>the answer</answer>"""
+SOLVED: list[Message] = [
+    {"role": "user", "content": quoted("The question", QUESTION)},
+    {"role": "assistant", "content": ANSWER},
+]
+
+
+def variance(invalid: float) -> RewardFunction:
+    """The challenger's reward: `exp(−(Var − 0.25)² / 0.02)` of its solvers' results; `invalid` where unsound."""
+
+    def variance(rollout: Rollout, arena: Arena) -> dict[str, float] | None:
+        solved = rollout.extras["solved"]
+        if solved == []:  # the question is sound, but no solver came to an end
+            return None
+        return {"Challenger": spice(solved, invalid=invalid)}
+
+    return variance
+
+
+def right(rollout: Rollout, arena: Arena) -> dict[str, float]:
+    """1 if the reply's one answer is that of the passage, but for case, punctuation and articles; else 0."""
+    return {"Solver": float(rollout.extras["right"])}
+
+
+class Challenge(Episode):
+    """One passage, one question, and solvers for it if it is sound."""
+
+    def __init__(self, solvers: int, invalid: float) -> None:
+        super().__init__(Rubric([variance(invalid)] if solvers else []))
+        self.solvers = solvers
+
+    async def rollout(self, arena: Arena, artifact: Any, state: EpisodeState) -> EpisodeState:
+        passage = artifact["text"]
+        prompt: list[Message] = [{"role": "user", "content": quoted("The passage", passage, len(passage))}]
+        reply = await self.call_model("Challenger", [*EXAMPLE, *prompt], arena)
+        question = read_question(reply.text)
+        broken = fault(question, passage)
+        state.data = {"question": None, "answer": None, "fault": broken, "solved": None}
+        if question is None or broken:
+            state.turns[-1].illegal = True
+            return state
+        asked = {"question": question.text, "answers": [question.answer]}
+        children = await arena.generate_rollouts([EpisodeRequest("solve", asked) for _ in range(self.solvers)])
+        solved = [float(child.rollout.extras["right"]) for child in children if child.rollout.error is None]
+        state.data |= {"question": question.text, "answer": question.answer, "solved": solved}
+        return state
+
+    def get_extras(self, state: EpisodeState) -> dict[str, Any]:
+        return state.data
+
+
+class Solve(Episode):
+    """One question, answered from what the model knows."""
+
+    rubric = Rubric([right])
+
+    async def rollout(self, arena: Arena, artifact: Any, state: EpisodeState) -> EpisodeState:
+        prompt: list[Message] = [{"role": "user", "content": quoted("The question", artifact["question"])}]
+        reply = await self.call_model("Solver", [*SOLVED, *prompt], arena)
+        state.turns[-1].illegal = read_element(reply.text, "answer") is None
+        state.data["right"] = answers(reply.text, artifact["answers"])
+        return state
+
+    def get_extras(self, state: EpisodeState) -> dict[str, Any]:
+        return state.data
+
+
+class Spice(Task):
+    """Options: `folder` of text files and file of `questions` to measure with, those in `tasks/library` if empty;
+    most `words` of a passage; `solvers` for each question; `samples` of each passage in a step; what an `invalid`
+    question is worth."""
+
+    def __init__(
+        self,
+        *,
+        folder: str = "",
+        questions: str = "",
+        words: Annotated[int, Between(20, 1000)] = 150,
+        solvers: Annotated[int, Between(2, 64)] = 8,
+        samples: Count = 4,
+        invalid: Annotated[float, Between(-10.0, 0.0)] = -0.1,
+    ) -> None:
+        try:
+            self.documents = Documents(folder or TEXTS, words=words)
+        except ValueError as error:
+            raise TaskError(f"spice: option 'folder': {error}") from error
+        try:
+            self.exam = exam(questions)
+        except ValueError as error:
+            raise TaskError(f"spice: option 'questions': {error}") from error
+        self.held_out = Documents(HELD_OUT, words=words)
+        self.solvers, self.samples, self.invalid = solvers, samples, invalid
+
+    def setup(self, arena: Arena) -> None:
+        arena.add_role(Role("Challenger", system_prompt=CHALLENGER, max_tokens=160))
+        arena.add_role(Role("Solver", system_prompt=SOLVER, max_tokens=48))
+        arena.add_episode("challenge", Challenge(self.solvers, self.invalid))
+        arena.add_episode("proposal", Challenge(0, self.invalid))
+        arena.add_episode("solve", Solve())
+
+    def requests(self, arena: Arena, n: int) -> list[EpisodeRequest]:
+        """Each passage `samples` times; passages that come once are compared with each other."""
+        rng = random.Random(f"{arena.seed}:spice:{arena.played}")
+        passages = [self.documents.sample(rng) for _ in range(math.ceil(n / self.samples))]
+        group = "passages" if self.samples == 1 else None
+        asked = [{"title": passage.title, "text": passage.text} for passage in passages]
+        return [EpisodeRequest("challenge", a, group=group) for a in asked for _ in range(self.samples)][:n]
+
+    async def evaluate(self, arena: Arena, n: int, label: str) -> dict[str, float]:
+        """`accuracy` in held-out questions, written by hand; `valid`: the share of sound questions on held-out
+        passages."""
+        passages = [self.held_out.passage(i % len(self.held_out)) for i in range(n)]
+        read = [{"title": passage.title, "text": passage.text} for passage in passages]
+        solved = await self._play(arena, "solve", self.exam[:n], f"{label}/solve")
+        proposed = await self._play(arena, "proposal", read, f"{label}/proposal")
+        return {
+            "accuracy": fmean([float(rollout.extras.get("right", False)) for rollout in solved] or [0.0]),
+            "valid": fmean([rollout.extras.get("fault", "") is None for rollout in proposed] or [0.0]),
+        }
+
+    async def _play(self, arena: Arena, kind: str, artifacts: list[Any], label: str) -> list[Rollout]:
+        requests = [EpisodeRequest(kind, artifact, is_trainable=False) for artifact in artifacts]
+        return [result.rollout for result in await arena.generate_rollouts(requests, label=label)]

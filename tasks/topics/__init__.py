@@ -1,0 +1,1 @@
+"""Tables of what is debated, judged and written about. No tasks."""
