@@ -3,19 +3,22 @@
 Importing this brings in neither MLX nor a model; those load when a run starts.
 """
 
-from engine.answers import read_element, read_json, read_number
 from engine.arena import Arena
 from engine.artifacts import Artifact, ArtifactStore
 from engine.credit import ConstantCredit, CreditAssigner, GRPOCredit, RAECredit
-from engine.datasets import Epochs, Example, Parts, read_parts
-from engine.datasets import read as read_examples
-from engine.documents import Documents, Passage
+from engine.data.datasets import Epochs, Example, Parts, read_parts
+from engine.data.datasets import read as read_examples
+from engine.data.documents import Documents, Passage
+from engine.data.lines import hold_out, read_lines
+from engine.data.tables import is_on_hub
 from engine.episode import ChatEpisode, Episode, EpisodeState, SingleTurnEpisode
 from engine.games import Game, GameEpisode, random_move, read_move
-from engine.judge import Judge, Judgement, quoted
-from engine.lines import hold_out, read_lines
 from engine.options import Between, Count, Share
-from engine.proposing import (
+from engine.ratings import Rating, bradley_terry, elo, elo_gain
+from engine.rewards.answers import read_element, read_json, read_number
+from engine.rewards.judge import Judge, Judgement, quoted
+from engine.rewards.named import REWARDS, reward
+from engine.rewards.proposing import (
     PROPOSER_REWARDS,
     ProposerReward,
     absolute_zero,
@@ -28,11 +31,8 @@ from engine.proposing import (
     search,
     spice,
 )
-from engine.ratings import Rating, bradley_terry, elo, elo_gain
-from engine.rewards import REWARDS, reward
 from engine.rubric import RewardFunction, Rubric
 from engine.sandbox import Call, Finished, Limits, Outcome, SandboxError, call_python, run_python, same_value
-from engine.tables import is_on_hub
 from engine.task import GameTask, Task, TaskError, load_task
 from engine.trainer import Trainer, simple_training_loop
 from engine.types import (

@@ -11,7 +11,7 @@ from engine.credit import ConstantCredit, CreditAssigner, GRPOCredit, RAECredit
 from engine.events import EditApplied
 from engine.inference.constraints import bias_of
 from engine.inference.tokenizer import Tokenizer
-from engine.reward_settings import setting
+from engine.rewards.settings import setting
 from engine.task import Task, TaskError
 from engine.types import POLICY, REWARD_EDIT, RunError, settled
 

@@ -2,8 +2,8 @@
 
 The shape most language models are trained with, on data of your own: several samples of each prompt, compared with
 each other (`credit.kind = "grpo"`). What a reply is worth is said by reward functions, named in the options
-(`engine.rewards` lists them) or written in a file of yours. A share of the prompts is held out by a hash, is never
-trained on whatever the seed, and is what `accuracy` is measured on.
+(`engine/rewards/named.py` lists them) or written in a file of yours. A share of the prompts is held out by a hash,
+is never trained on whatever the seed, and is what `accuracy` is measured on.
 
 Known to go wrong: a reward that reads only a part of the reply is got by whatever fills the rest, so add one that
 minds the rest (`length`, `format`); a key that is wrong is learnt like one that is right; samples that are all

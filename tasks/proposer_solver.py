@@ -1,9 +1,9 @@
 """Proposer and solver: one role invents problems, the other solves them, and each is the other's curriculum.
 
 Nested episodes and a Monte Carlo score: a proposal spawns solver attempts as children, and what it is worth depends
-on how many of them are right, by one of the rewards in `engine.proposing` (goldilocks; SPICE, arXiv 2510.24684;
-Absolute Zero, 2505.03335; R-Zero, 2508.05004). Problems fill an artifact store, those that some attempts solve and
-some don't with the greatest weight, and a share of later batches practises them.
+on how many of them are right, by one of the rewards in `engine.rewards.proposing` (goldilocks; SPICE, arXiv
+2510.24684; Absolute Zero, 2505.03335; R-Zero, 2508.05004). Problems fill an artifact store, those that some
+attempts solve and some don't with the greatest weight, and a share of later batches practises them.
 
 Known to go wrong: a proposer stays with the one problem that pays (hence the repetition penalty, over the latest
 proposals); a coin toss is half solvable for ever; where the proposer writes the key itself a wrong one looks like a

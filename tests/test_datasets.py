@@ -11,8 +11,8 @@ import pytest
 from huggingface_hub import HfApi
 
 from engine import Epochs, Example
-from engine.datasets import apart, held_out, read, read_parts
-from engine.tables import LONGEST_LINE, DataError, is_on_hub
+from engine.data.datasets import apart, held_out, read, read_parts
+from engine.data.tables import LONGEST_LINE, DataError, is_on_hub
 
 ROWS = [{"prompt": "1+1=", "answer": "2"}, {"prompt": "2+2=", "answer": "4"}]
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from engine import Documents, documents
+from engine import Documents
+from engine.data import documents
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 
 from engine import BASE, Arena, Completion, Episode, Judge, StopReason, quoted
 from engine.inference.scripted import ScriptedClient
-from engine.judge import read_verdict
+from engine.rewards.judge import read_verdict
 
 WORDS = ("A", "B", "tie")
 

@@ -16,7 +16,7 @@ from string import Formatter
 from typing import Any, NamedTuple
 
 from engine.artifacts import Artifact, ArtifactStore
-from engine.tables import DataError, kind_of, rows_of
+from engine.data.tables import DataError, kind_of, rows_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Example:
 
     @property
     def artifact(self) -> dict[str, Any]:
-        """What an episode starts from. `engine.rewards` finds its answer there."""
+        """What an episode starts from. `engine.rewards.named` finds its answer there."""
         kept = {"prompt": self.prompt, "answer": self.answer, "choices": list(self.choices)}
         return {name: value for name, value in kept.items() if value not in (None, [])}
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from engine.arena import Arena
 from engine.config import RewardConfig
-from engine.rewards import reward
+from engine.rewards.named import reward
 from engine.rubric import RewardFunction, Rewards, RewardSetting
 from engine.task import TaskError
 from engine.types import Rollout

@@ -1,4 +1,4 @@
-"""How a reply is scored: what makes a score from options, by name. `engine.rewards` makes reward functions of them.
+"""How a reply is scored: what makes a score from options, by name. `named` makes reward functions of them.
 
 A score is from 0 to 1, and None where no judgement could be made. An empty reply gets 0, and so does one of more
 than `LONGEST` characters: text from a model is bounded before it is searched, so that no reply can hold up a run.
@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from engine.answers import LONGEST, read_element, read_json, read_number
-from engine.judge import Judge, quoted
 from engine.options import Between, Count
+from engine.rewards.answers import LONGEST, read_element, read_json, read_number
+from engine.rewards.judge import Judge, quoted
 from engine.types import Rollout, Turn
 
 if TYPE_CHECKING:

@@ -30,8 +30,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.options import checked
+from engine.rewards.scores import REWARDS, Reply
 from engine.rubric import RewardFunction, Rewards
-from engine.scores import REWARDS, Reply
 from engine.types import Rollout, Turn
 
 if TYPE_CHECKING:
