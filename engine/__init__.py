@@ -13,6 +13,7 @@ from engine.data.lines import hold_out, read_lines
 from engine.data.tables import is_on_hub
 from engine.episode import ChatEpisode, Episode, EpisodeState, SingleTurnEpisode
 from engine.games import Game, GameEpisode, random_move, read_move
+from engine.matches import mean, seats_in_turn, standing
 from engine.options import Between, Count, Share
 from engine.ratings import Rating, bradley_terry, elo, elo_gain
 from engine.rewards.answers import read_element, read_json, read_number
@@ -115,6 +116,7 @@ __all__ = [
     "is_on_hub",
     "load_task",
     "majority",
+    "mean",
     "quoted",
     "r_zero",
     "random_move",
@@ -130,6 +132,8 @@ __all__ = [
     "run_python",
     "same_value",
     "search",
+    "seats_in_turn",
     "simple_training_loop",
     "spice",
+    "standing",
 ]

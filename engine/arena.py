@@ -1,29 +1,24 @@
-"""The arena: where episodes are registered, scheduled and played, and models are asked.
-
-Every live episode is known here, which is what makes a run repeatable: in lockstep the device may tick only
-when no episode can act any more. An episode is *blocked* while it waits for a completion or for episodes it
-spawned, and *runnable* otherwise; when the last runnable one blocks, the client is flushed.
-"""
+"""The arena: where episodes are registered, scheduled and played, and models are asked."""
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 import random
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 from engine.artifacts import ArtifactStore
+from engine.asking import as_asked, as_messages, changed, request_key
 from engine.client import Client
 from engine.credit import CreditAssigner, RAECredit, training_records
 from engine.episode import Episode, EpisodeState
 from engine.events import EpisodeFinished, EpisodeStarted, Event, TokensSampled, TurnFinished, TurnStarted
 from engine.humans import Humans
-from engine.rubric import Rewards, RewardSetting, Together, add_rewards
+from engine.lockstep import Live, Lockstep
+from engine.rubric import Rewards, RewardSetting, Together, add_rewards, in_force
 from engine.scopes import Scoped, qualified
 from engine.types import (
     BASE,
@@ -39,35 +34,12 @@ from engine.types import (
     Sampling,
     TrainingRecord,
     Turn,
-    settled,
 )
 
 logger = logging.getLogger(__name__)
 
 
-@dataclass(eq=False, slots=True)
-class _Live:
-    """An episode in play."""
-
-    rollout: Rollout
-    state: EpisodeState
-    parent: _Live | None
-    arena: Arena
-    """As the episode's task knows it."""
-    is_trainable: bool
-    roles: dict[str, Role]
-    """The roles as they were when the tree began: an edit reaches the next tree, never half of one."""
-    rewards: dict[str, RewardSetting]
-    """The same of what the configuration says of rewards."""
-    children: list[GenerateResult] = field(default_factory=list)
-    asked: int = 0
-    consulted: int = 0
-    spawned: int = 0
-    waiting: int = 0
-    over: bool = False
-
-
-_current: ContextVar[_Live | None] = ContextVar("live_episode", default=None)
+_current: ContextVar[Live | None] = ContextVar("live_episode", default=None)
 _stand_in: ContextVar[str] = ContextVar("stand_in", default=POLICY)
 
 
@@ -87,6 +59,8 @@ class Arena:
         self.prefix = ""
         """What stands before its names where the whole is seen: see `within`."""
         self.roles: MutableMapping[str, Role] = {}
+        self.own_roles: dict[str, Role] = {}
+        """The roles as the task made them, beneath what a configuration says."""
         self.episodes: MutableMapping[str, Episode] = {}
         self.stores: MutableMapping[str, ArtifactStore] = {}
         self.rewards: dict[str, RewardSetting] = {}
@@ -97,20 +71,16 @@ class Arena:
         self.edits: MutableMapping[str, int] = {}
         """Role → number of the prompt edit in force."""
         self.played = 0
-        """Top-level training episodes begun so far: the next one's id."""
+        """Top-level training episodes begun so far: the next one's id; in `Task.requests` those of that task."""
         self.on_event = on_event
         """Told of live events; without it tokens are not streamed either."""
         self.on_labelled = on_labelled
         """Given the results of every labelled set, such as an evaluation's games."""
         self.humans = Humans(self._announce)
         """Questions to the person who watches."""
-        self.live = 0
-        """Episodes in play."""
         self._scopes: tuple[str, ...] = ()
         """How the names begin that belong to one of several tasks."""
-        self._runnable = 0
-        self._settling = False
-        self._client: Client | None = None
+        self._lockstep = Lockstep()
         if client is not None:
             self.connect(client)
 
@@ -118,8 +88,8 @@ class Arena:
 
     def connect(self, client: Client) -> None:
         """Say who answers. Before the first episode."""
-        self._client = client
-        client.settle = self._settle
+        self._lockstep.client = client
+        client.settle = self._lockstep.settle
 
     def add_role(self, role: Role) -> None:
         self.roles[role.id] = role
@@ -133,16 +103,17 @@ class Arena:
     def add_store(self, name: str, store: ArtifactStore) -> None:
         self.stores[name] = store
 
-    def within(self, name: str) -> Arena:
+    def within(self, name: str, *, played: int | None = None) -> Arena:
         """This arena for one of several tasks: it shares all but names, which are the task's own.
 
-        What the task adds as `First` is here `name/First`. An empty name is the arena itself.
+        What the task adds as `First` is here `name/First`. An empty name is the arena itself. `played` takes the
+        place of the count of all: a task that goes through its data in turn would skip what others were given.
         """
         if not name:
             return self
         if f"{name}/" not in self._scopes:
             self._scopes += (f"{name}/",)
-        return _Scope(self, name)
+        return _Scope(self, name, {} if played is None else {"played": played})
 
     # The training distribution
 
@@ -163,7 +134,7 @@ class Arena:
 
         `together` compares what was played, before anyone is told that it is over: what it gives is added to the
         rewards each has by its own rubric. Candidates of a tournament get theirs so, from battles that their
-        parent goes on to hold.
+        parent goes on to hold. A configuration can weigh it if the parent names it among its `comparisons`.
         """
         parent = _current.get()
         arenas = [self.within(request.task) for request in requests]
@@ -180,7 +151,7 @@ class Arena:
             for i, (arena, request) in enumerate(zip(arenas, requests, strict=True))
         ]
         if parent is not None:
-            self._block(parent, len(lives))
+            self._lockstep.block(parent, len(lives))
         tasks = [
             asyncio.create_task(live.arena._play(live, request, is_over=together is None))
             for live, request in zip(lives, requests, strict=True)
@@ -191,7 +162,7 @@ class Arena:
             for task in tasks:
                 task.cancel()
             for live in lives:  # a task cancelled before its first step never reaches its own ending
-                self._end(live)
+                self._lockstep.end(live)
         results = [
             qualified(result, arena.prefix.removeprefix(self.prefix))
             for arena, result in zip(arenas, played, strict=True)
@@ -199,7 +170,7 @@ class Arena:
         if parent is not None:
             parent.children += results
         if together is not None:
-            await self._compare(results, together)
+            await self._compare(lives, results, together)
         if parent is None and label and self.on_labelled is not None:
             self.on_labelled([qualified(result, self.prefix) for result in results])
         return results
@@ -226,21 +197,21 @@ class Arena:
         where the episode knows them: a constrained role can give no other. `sampling` overrides what is in
         `Sampling`, such as temperature, max_tokens or stop; `choices` limits the reply whatever the role.
         """
-        messages: list[Message] = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
         live = _current.get()
         if role_id is None:
-            return await self._consult(live, messages, _speaker(player or BASE), _changed(Sampling(), sampling))
+            settings = changed(Sampling(), sampling)
+            return await self._consult(live, as_messages(prompt), _speaker(player or BASE), settings)
         if live is None:
             raise RuntimeError(f"role {role_id!r} can only speak inside an episode; start one with run_episode")
         role = live.roles.get(role_id)
         if role is None:
             known = ", ".join(sorted(live.roles)) or "none"
             raise KeyError(f"no role {role_id!r} in this arena; there are: {known}")
-        messages = _as_asked(role, live.rollout.tags.get(role_id), messages)
+        messages = as_asked(role, live.rollout.tags.get(role_id), prompt)
         player = _speaker(player or live.state.players.get(role_id, role.player))
         if role.constrained and legal:
             sampling.setdefault("choices", legal)
-        return await self._speak(live, role, messages, player, _changed(role.sampling, sampling))
+        return await self._speak(live, role, messages, player, changed(role.sampling, sampling))
 
     async def ask_human(
         self,
@@ -261,11 +232,11 @@ class Arena:
         answer = self.humans.ask(live.rollout.id, question, choices, about, seconds)
         if answer is None:
             return None
-        self._block(live)
+        self._lockstep.block(live)
         try:
             return await answer
         finally:
-            self._unblock(live)
+            self._lockstep.unblock(live)
 
     @contextmanager
     def standing_in(self, player: str) -> Iterator[None]:
@@ -285,9 +256,8 @@ class Arena:
         If the role is constrained, that it would among these.
         """
         role = self.roles[role_id]
-        sampling = _changed(role.sampling, {"choices": replies} if role.constrained else {})
-        messages: list[Message] = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
-        messages = _as_asked(role, role.tags[-1] if role.tags else None, messages)
+        sampling = changed(role.sampling, {"choices": replies} if role.constrained else {})
+        messages = as_asked(role, role.tags[-1] if role.tags else None, prompt)
         return await self.client.score(messages, replies, sampling, _speaker(role.player))
 
     def records(self, results: list[GenerateResult]) -> list[TrainingRecord]:
@@ -297,13 +267,18 @@ class Arena:
 
     @property
     def client(self) -> Client:
-        if self._client is None:
+        if self._lockstep.client is None:
             raise RuntimeError("this arena has no client: pass one to Arena(client) or call connect(client)")
-        return self._client
+        return self._lockstep.client
+
+    @property
+    def live(self) -> int:
+        """Episodes in play."""
+        return self._lockstep.live
 
     # One episode
 
-    def _begin(self, request: EpisodeRequest, parent: _Live | None, label: str, index: int) -> _Live:
+    def _begin(self, request: EpisodeRequest, parent: Live | None, label: str, index: int) -> Live:
         if parent is not None:
             rollout_id = f"{parent.rollout.id}.{parent.spawned}"
             parent.spawned += 1
@@ -320,14 +295,14 @@ class Arena:
             edits = {role: self.edits.get(role, 0) for role in roles}
             edits |= {f"{REWARD_EDIT}{name}": setting.edit for name, setting in rewards.items()}
         is_trainable = request.is_trainable and not label and (parent is None or parent.is_trainable)
-        live = _Live(
+        live = Live(
             rollout=Rollout(
                 rollout_id,
                 request.episode_type,
                 request.artifact,
                 request.group,
                 edits=edits,
-                tags={name: self._tag(role, rollout_id, is_trainable) for name, role in roles.items() if role.tags},
+                tags=self._tags(roles, parent, rollout_id, is_trainable),
             ),
             state=EpisodeState(
                 id=rollout_id,
@@ -341,16 +316,24 @@ class Arena:
             rewards=rewards,
         )
         live.rollout.turns = live.state.turns
-        self.live += 1
-        self._runnable += 1
+        self._lockstep.begin()
         return live
 
-    def _tag(self, role: Role, rollout_id: str, is_trainable: bool) -> str:
-        """One of a role's skill tags; what nothing is learnt from, such as an evaluation, is asked of the best."""
-        tags = role.tags if is_trainable else role.tags[-1:]
-        return random.Random(f"{self.seed}:{rollout_id}:{role.id}").choice(tags)
+    def _tags(
+        self, roles: dict[str, Role], parent: Live | None, rollout_id: str, is_trainable: bool
+    ) -> dict[str, str]:
+        """Role → skill tag: drawn for a whole tree, as what children do is part of what their parents are paid for.
 
-    async def _compare(self, results: list[GenerateResult], together: Together) -> None:
+        What nothing is learnt from, such as an evaluation, is asked of the most skilled.
+        """
+        if parent is not None and is_trainable:
+            return dict(parent.rollout.tags)
+        known = {name: role.tags if is_trainable else role.tags[-1:] for name, role in roles.items() if role.tags}
+        return {
+            name: random.Random(f"{self.seed}:{rollout_id}:{name}").choice(tags) for name, tags in known.items()
+        }
+
+    async def _compare(self, lives: list[Live], results: list[GenerateResult], together: Together) -> None:
         name = getattr(together, "__name__", "together")
         given: Sequence[Rewards] = [None] * len(results)
         try:
@@ -359,12 +342,14 @@ class Arena:
                 raise ValueError(f"{name} gave {len(compared)} rewards for {len(results)} episodes")
             given = compared
         finally:
-            for result, rewards in zip(results, given, strict=True):
-                if result.rollout.is_scored:
-                    add_rewards(result.rollout, name, rewards)
+            for live, result, rewards in zip(lives, results, given, strict=True):
+                rollout = result.rollout
+                if rollout.is_scored:
+                    settings = in_force(live.settings, self.prefix + rollout.episode_type)
+                    add_rewards(rollout, name, rewards, settings.get(name), prefix=self.prefix)
                 self._announce(EpisodeFinished(qualified(result, self.prefix)))
 
-    async def _play(self, live: _Live, request: EpisodeRequest, *, is_over: bool = True) -> GenerateResult:
+    async def _play(self, live: Live, request: EpisodeRequest, *, is_over: bool = True) -> GenerateResult:
         _current.set(live)
         rollout, episode = live.rollout, self.episodes[request.episode_type]
         self._announce(
@@ -379,7 +364,7 @@ class Arena:
         try:
             state = await episode.rollout(self, request.artifact, live.state)
             rollout.extras = episode.get_extras(state)
-            await episode.rubric.score(rollout, self, live.rewards if live.is_trainable else {})
+            await episode.rubric.score(rollout, self, live.settings)
         except EngineError:
             raise
         except Exception as error:  # a task's fault costs one episode, not the run
@@ -388,14 +373,14 @@ class Arena:
             rollout.rewards = {}
         finally:
             live.state.turns.sort(key=lambda turn: turn.index)
-            self._end(live)
+            self._lockstep.end(live)
         result = GenerateResult(rollout, live.children, live.is_trainable)
         if is_over and self.on_event is not None:
             self._announce(EpisodeFinished(qualified(result, self.prefix)))
         return result
 
     async def _speak(
-        self, live: _Live, role: Role, messages: list[Message], player: str, sampling: Sampling
+        self, live: Live, role: Role, messages: list[Message], player: str, sampling: Sampling
     ) -> Completion:
         rollout, index = live.rollout, live.asked
         live.asked += 1
@@ -416,7 +401,7 @@ class Arena:
         return completion
 
     async def _consult(
-        self, live: _Live | None, messages: list[Message], player: str, sampling: Sampling
+        self, live: Live | None, messages: list[Message], player: str, sampling: Sampling
     ) -> Completion:
         if live is None:
             return await self._ask(None, messages, sampling, player, request_key(self.seed, "oracle"), None)
@@ -426,7 +411,7 @@ class Arena:
 
     async def _ask(
         self,
-        live: _Live | None,
+        live: Live | None,
         messages: list[Message],
         sampling: Sampling,
         player: str,
@@ -439,48 +424,13 @@ class Arena:
             player,
             key,
             on_tokens=on_tokens,
-            on_done=(lambda: self._unblock(live)) if live else None,
+            on_done=(lambda: self._lockstep.unblock(live)) if live else None,
         )
         if live is None:
-            self._settle()
+            self._lockstep.settle()
         else:
-            self._block(live)
+            self._lockstep.block(live)
         return await future
-
-    # Who can act
-
-    def _block(self, live: _Live, on: int = 1) -> None:
-        live.waiting += on
-        if live.waiting == on:
-            self._runnable -= 1
-            self._settle()
-
-    def _unblock(self, live: _Live) -> None:
-        live.waiting -= 1
-        if live.waiting == 0 and not live.over:
-            self._runnable += 1
-
-    def _end(self, live: _Live) -> None:
-        if live.over:
-            return
-        live.over = True
-        self.live -= 1
-        if live.parent is not None:
-            self._unblock(live.parent)  # before leaving, so that the last child hands over to its parent
-        if live.waiting == 0:
-            self._runnable -= 1
-            self._settle()
-
-    def _settle(self) -> None:
-        """Flush if nobody can act; one turn of the loop later, so that questions asked at once go out together."""
-        if self._runnable == 0 and self._client is not None and not self._settling:
-            self._settling = True
-            asyncio.get_running_loop().call_soon(self._flush)
-
-    def _flush(self) -> None:
-        self._settling = False
-        if self._runnable == 0 and self._client is not None:
-            self._client.flush()
 
     def _announce(self, event: Event) -> None:
         if self.on_event is not None:
@@ -488,15 +438,15 @@ class Arena:
 
 
 class _Scope(Arena):
-    """The arena as one of several tasks knows it. Whatever isn't a table of names is the whole's."""
+    """The arena as one of several tasks knows it. Whatever isn't its `own`, or a table of names, is the whole's."""
 
     _whole: Arena
 
-    def __init__(self, whole: Arena, name: str) -> None:
+    def __init__(self, whole: Arena, name: str, own: dict[str, Any]) -> None:
         prefix = f"{name}/"
         names = ("roles", "episodes", "stores", "edits")
         tables = {table: Scoped(getattr(whole, table), prefix) for table in names}
-        self.__dict__.update(tables, _whole=whole, _scopes=(), prefix=whole.prefix + prefix)
+        self.__dict__.update(tables | own, _whole=whole, _scopes=(), prefix=whole.prefix + prefix)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.__dict__["_whole"], name)
@@ -510,28 +460,3 @@ class _Scope(Arena):
 
 def _speaker(player: str) -> str:
     return _stand_in.get() if player == POLICY else player
-
-
-def _as_asked(role: Role, tag: str | None, messages: list[Message]) -> list[Message]:
-    """What a role is asked, under its system prompt; its skill tag stands before the first thing a user says."""
-    if tag is not None:
-        first = next((i for i, message in enumerate(messages) if message["role"] == "user"), len(messages))
-        said = [tag, *(message["content"] for message in messages[first : first + 1])]
-        messages = [*messages[:first], {"role": "user", "content": " ".join(said)}, *messages[first + 1 :]]
-    return [{"role": "system", "content": role.system_prompt}, *messages] if role.system_prompt else messages
-
-
-def _changed(sampling: Sampling, settings: dict[str, Any]) -> Sampling:
-    """`ValueError` for choices without a text: they would allow nothing, and leaving them out allows anything."""
-    if "choices" in settings:
-        choices = settings["choices"]
-        if isinstance(choices, str) or not choices:
-            raise ValueError(f"choices wants at least one text in a list, not {choices!r}")
-        settings = {**settings, "choices": tuple(choices)}
-    return replace(sampling, **settled(settings))
-
-
-def request_key(seed: int, *path: str) -> int:
-    """A 64-bit random key of a request's place in the run: a neighbour in the batch can't change it."""
-    digest = hashlib.blake2b("\0".join([str(seed), *path]).encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "little")

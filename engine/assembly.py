@@ -34,6 +34,7 @@ def arena_of(config: Config, task: Task) -> Arena:
     """
     arena = Arena(credit=_credit(config), batch_size=config.run.episodes_per_step, seed=config.run.seed)
     task.setup(arena)
+    arena.own_roles = dict(arena.roles)
     _check_roles(config, arena)
     _configure_roles(config, arena)
     arena.rewards = {name: setting(name, table, arena) for name, table in config.rewards.items()}
@@ -118,7 +119,7 @@ def _configure_roles(config: Config, arena: Arena) -> None:
         changes = role.model_dump(exclude_none=True)
         if "prompt" in changes:
             changes["system_prompt"] = changes.pop("prompt")
-        arena.roles[name] = replace(arena.roles[name], **settled(changes))
+        arena.roles[name] = replace(arena.own_roles[name], **settled(changes))
 
 
 def _credit(config: Config) -> CreditAssigner:

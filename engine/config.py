@@ -57,7 +57,7 @@ class PartConfig(Section):
         default=1.0, ge=0.0, description="Its share of the episodes; 0 is a held-out set, only measured."
     )
     every: int = Field(
-        default=0, ge=0, description="Measured at multiples of so many steps, first and last; 0 each time."
+        default=0, ge=0, description="Its evaluations: after multiples of so many steps, first and last; 0 for all."
     )
 
 
@@ -95,7 +95,7 @@ class RoleConfig(Section):
         default=None, description="Only answers that the task calls legal can be sampled."
     )
     tags: list[Annotated[str, Field(min_length=1)]] | None = Field(
-        default=None, description="Skill tags, the most skilled last: each rollout draws one."
+        default=None, description="Skill tags, the most skilled last: each tree of rollouts draws one."
     )
 
 
@@ -335,14 +335,10 @@ def set_value(config: Config, name: str, text: str, where: str = "") -> Config:
     Text and choices are taken as they are, everything else as a TOML value; an optional key is
     emptied by an empty text. `ConfigError` as `parse`, starting with `where` if given.
     """
-    where = f"{where}: " if where else ""
     try:
-        text.encode()
-        return _with(config, name, _value(key(name), text))
-    except UnicodeEncodeError as error:
-        raise ConfigError(f"{where}{name}: wants text in UTF-8, not {_shown(text)}") from error
+        return _with(config, [(name, text)])
     except ConfigError as error:
-        raise ConfigError(f"{where}{error}") from error
+        raise ConfigError(f"{where}: {error}" if where else f"{error}") from error
 
 
 def value_text(config: Config, name: str) -> str:
@@ -357,13 +353,17 @@ def value_text(config: Config, name: str) -> str:
 
 
 def override(config: Config, assignments: Iterable[str]) -> Config:
-    """Applies `key=value` texts in order, as `--set` takes them."""
+    """Applies `key=value` texts, as `--set` takes them. Only together they have to be right."""
+    pairs: list[tuple[str, str]] = []
     for assignment in assignments:
         name, equals, text = assignment.partition("=")
         if not equals:
             raise ConfigError(f"--set {assignment}: wants key=value, such as train.learning_rate=3e-4")
-        config = set_value(config, name.strip(), text.strip(), "--set")
-    return config
+        pairs.append((name.strip(), text.strip()))
+    try:
+        return _with(config, pairs)
+    except ConfigError as error:
+        raise ConfigError(f"--set: {error}") from error
 
 
 def dump(config: Config) -> str:
@@ -413,15 +413,21 @@ def _inline(value: Any) -> str:
     return tomli_w.dumps({"value": value}).removeprefix("value = ").strip()
 
 
-def _with(config: Config, name: str, value: Any) -> Config:
+def _with(config: Config, pairs: Iterable[tuple[str, str]]) -> Config:
     values = config.model_dump(exclude_unset=True)
-    *sections, last = name.split(".")
-    inner = values
-    for section in sections:
-        inner = inner.setdefault(section, {})
-        if not isinstance(inner, dict):
-            raise ConfigError(f"{name}: {section} is a value, not a table")
-    inner[last] = value
+    for name, text in pairs:
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise ConfigError(f"{name}: wants text in UTF-8, not {_shown(text)}") from error
+        *sections, last = name.split(".")
+        value = _value(key(name), text)
+        inner = values
+        for section in sections:
+            inner = inner.setdefault(section, {})
+            if not isinstance(inner, dict):
+                raise ConfigError(f"{name}: {section} is a value, not a table")
+        inner[last] = value
     try:
         return Config.model_validate(values)
     except ValidationError as error:

@@ -173,6 +173,7 @@ def training_records(results: Iterable[GenerateResult]) -> list[TrainingRecord]:
             temperature=turn.completion.sampling.temperature,
             allowed=turn.completion.allowed,
             reward=turn.credit.reward,
+            tags=tuple(sorted(rollout.tags.items())),
         )
         for rollout in trainable_rollouts(results)
         for turn in rollout.turns

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,8 @@ class Episode(ABC):
     """A rollout protocol. Override `rollout`, and `get_extras` for what the rubric must know."""
 
     rubric: Rubric = Rubric()
+    comparisons: Sequence[str] = ()
+    """Names of the functions it passes as `together`, so that a configuration can weigh them."""
 
     def __init__(self, rubric: Rubric | None = None) -> None:
         if rubric is not None:
@@ -47,8 +50,8 @@ class Episode(ABC):
         """Play one episode, asking roles by `call_model` and spawning episodes by `arena`."""
 
     def get_extras(self, state: EpisodeState) -> dict[str, Any]:
-        """What reward functions may read as `rollout.extras`; JSON-like, it is stored."""
-        return {}
+        """What reward functions may read as `rollout.extras`, by default `state.data`; JSON-like, it is stored."""
+        return state.data
 
     async def call_model(
         self, role_id: str, prompt: str | list[Message], arena: Arena, **sampling: Any

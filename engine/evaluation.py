@@ -7,28 +7,26 @@ import math
 from engine.arena import Arena
 from engine.config import Config
 from engine.mixture import Mixture
-from engine.task import Task
 from engine.training.trainer import LocalTrainer
 from engine.types import AVERAGE, GenerateResult, RunError, averaged
 
 
 async def measure(
-    task: Task, arena: Arena, trainer: LocalTrainer, config: Config, step: int
+    mixture: Mixture, arena: Arena, trainer: LocalTrainer, config: Config, step: int
 ) -> tuple[dict[str, float], list[GenerateResult]]:
-    """What the task measures of the policy after a step, and as `average_…` of its average; and what was played.
+    """What the tasks measure of the policy after a step, and as `average_…` of its average; and what was played.
 
     Raises `RunError` where it isn't finite, or `eval.metric` isn't among it.
     """
     label = f"eval-{step}"
-    if isinstance(task, Mixture):
-        task = task.at(step, config.run.steps)
+    due = mixture.at(step, config.run.steps)
     played: list[GenerateResult] = []
     arena.on_labelled = played.extend
-    metrics = await task.evaluate(arena, config.eval.episodes, label)
+    metrics = await due.evaluate(arena, config.eval.episodes, label)
     if config.train.average:
         await trainer.publish_average()
         with arena.standing_in(AVERAGE):
-            twin = await task.evaluate(arena, config.eval.episodes, f"{label}/{AVERAGE}")
+            twin = await due.evaluate(arena, config.eval.episodes, f"{label}/{AVERAGE}")
         metrics = metrics | {averaged(name): value for name, value in twin.items()}
     _check(metrics, config)
     return metrics, played

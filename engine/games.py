@@ -173,9 +173,6 @@ class GameEpisode(Episode):
         }
         return state
 
-    def get_extras(self, state: EpisodeState) -> dict[str, Any]:
-        return state.data
-
     def _opening(self, rng: random.Random) -> Any:
         while True:
             position = self.game.initial(rng)

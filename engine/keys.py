@@ -61,7 +61,8 @@ def keys(section: type[BaseModel], prefix: str = "") -> Iterator[Key]:
             if isinstance(value, type) and issubclass(value, BaseModel):
                 yield from keys(value, f"{path}.*.")
             else:
-                yield Key(f"{path}.*", object, "any TOML value", None, False, True, (), info.description or "")
+                wants = WANTS.get(value, WANTS[object])
+                yield Key(f"{path}.*", object, wants, None, False, True, (), info.description or "")
         else:
             yield _key(path, info)
 
@@ -76,15 +77,14 @@ def _key(path: str, info: FieldInfo) -> Key:
         kind = object
     if choices:
         wants = "one of " + ", ".join(choices)
-    elif kind is list:
-        item = next(iter(get_args(annotation)), str)
+    elif kind in (list, dict):
+        item = next(reversed(get_args(annotation)), str)
         item = get_args(item)[0] if get_origin(item) is Annotated else item
-        wants = f"a list of {PLURALS.get(item, 'values')}"
-    elif kind is dict:
-        wants = "a table of numbers"
+        wants = f"a {'list' if kind is list else 'table'} of {PLURALS.get(item, 'values')}"
     elif kind is tuple:
         items = get_args(annotation)
-        wants = f"{len(items)} numbers{_bounds(items[0].__metadata__[0].metadata)}"
+        limits = getattr(items[0], "__metadata__", ())
+        wants = f"{len(items)} numbers{_bounds(limits[0].metadata if limits else [])}"
     else:
         wants = WANTS[kind] + _bounds(info.metadata)
     required = info.is_required()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import random
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
+from statistics import fmean
 from typing import Any
 
 from engine.arena import Arena
@@ -45,30 +46,53 @@ def _after(game: Game[Any], state: Any, seat: int, value: Callable[[Any], float]
     return value(state) if game.seat(state) == seat else -value(state)
 
 
-def match_requests(episode_type: str, game: Game[Any], bot: str, n: int) -> list[EpisodeRequest]:
-    """`n` games of the policy against a bot, the policy first in every other one."""
-    return [
-        EpisodeRequest(episode_type, is_trainable=False, players={game.seats[1 - i % 2]: bot}) for i in range(n)
-    ]
+async def seats_in_turn(
+    arena: Arena,
+    episode_type: str,
+    roles: Sequence[str],
+    others: str,
+    n: int,
+    *,
+    label: str,
+    artifacts: Sequence[Any] = (),
+) -> list[tuple[GenerateResult, str]]:
+    """`n` episodes with the policy in each role in turn, a player or bot in all `others`; and its role in each.
 
-
-def match_score(game: Game[Any], results: list[GenerateResult]) -> dict[str, float]:
-    """Shares of games the policy won, drew and lost, and of games it lost by an illegal move.
-
-    An illegal move is a loss. Games that failed are left out. Raises `ValueError` if all did.
+    Raises `ValueError` if every one of them failed: then nothing was measured.
     """
-    tally = {"win": 0, "draw": 0, "loss": 0, "illegal": 0}
-    for i, result in enumerate(results):
-        if result.rollout.error is not None:
-            continue
-        role = game.seats[i % 2]
-        reward = result.rewards[role]
-        tally["win" if reward > 0 else "loss" if reward < 0 else "draw"] += 1
-        tally["illegal"] += result.rollout.extras["illegal"] == role
-    games = tally["win"] + tally["draw"] + tally["loss"]
-    if not games:
-        raise ValueError(f"all {len(results)} evaluation games failed: {results[0].rollout.error}")
-    return {name: count / games for name, count in tally.items()}
+    ours = [roles[i % len(roles)] for i in range(n)]
+    requests = [
+        EpisodeRequest(
+            episode_type,
+            artifacts[i] if artifacts else None,
+            is_trainable=False,
+            players={role: others for role in roles if role != mine},
+        )
+        for i, mine in enumerate(ours)
+    ]
+    results = await arena.generate_rollouts(requests, label=label)
+    errors = [result.rollout.error for result in results if result.rollout.error is not None]
+    if errors and len(errors) == n:
+        raise ValueError(f"all {n} episodes of an evaluation failed: {errors[0]}")
+    return list(zip(results, ours, strict=True))
+
+
+def standing(played: Iterable[tuple[GenerateResult, str]], others: str) -> dict[str, float]:
+    """`win_vs_…`, `draw_vs_…` and `loss_vs_…`: shares of episodes in which a role got more than the best of the
+    others, as much, or less; and `reward_vs_…`. Episodes without a reward are left out."""
+    rewards = [(result.rewards, mine) for result, mine in played if result.rewards]
+    leads = [got[mine] - max((got[role] for role in got if role != mine), default=0.0) for got, mine in rewards]
+    return {
+        f"win_vs_{others}": mean(lead > 0 for lead in leads),
+        f"draw_vs_{others}": mean(lead == 0 for lead in leads),
+        f"loss_vs_{others}": mean(lead < 0 for lead in leads),
+        f"reward_vs_{others}": mean(got[mine] for got, mine in rewards),
+    }
+
+
+def mean(values: Iterable[float]) -> float:
+    """The mean of what was measured; 0 of nothing, for a metric is always there."""
+    return fmean([*values] or [0.0])
 
 
 def nash_conv(game: Game[Any], policy: Policy) -> float:

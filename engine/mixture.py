@@ -24,11 +24,14 @@ class Part:
     weight: float
     """Its share of the episodes, beside those of the others; 0 is a held-out set."""
     every: int = 0
-    """Measured at multiples of so many steps, first and last; 0 each time."""
+    """It is part of evaluations after multiples of so many steps, of the first and of the last; 0: of all."""
 
 
 class Mixture(Task):
-    """Tasks, by what all their names begin with in the run; those of a task without a name stay as they are."""
+    """Tasks, by what all their names begin with in the run.
+
+    Those of a task without a name stay as they are: a run of one task is a mixture too.
+    """
 
     def __init__(self, parts: dict[str, Part]) -> None:
         self.parts = parts
@@ -36,6 +39,10 @@ class Mixture(Task):
     def setup(self, arena: Arena) -> None:
         for name, part in self.parts.items():
             part.task.setup(arena.within(name))
+
+    def prepare(self) -> None:
+        for part in self.parts.values():
+            part.task.prepare()
 
     def requests(self, arena: Arena, n: int) -> list[EpisodeRequest]:
         """Each task's next episodes, in the order it gives them: those that are compared stay together."""
@@ -45,7 +52,7 @@ class Mixture(Task):
             replace(request, task=name)
             for (name, part), begun, wanted in zip(self.parts.items(), before, after, strict=True)
             if wanted > begun
-            for request in part.task.requests(arena.within(name), wanted - begun)
+            for request in part.task.requests(arena.within(name, played=begun), wanted - begun)
         ]
 
     async def evaluate(self, arena: Arena, n: int, label: str) -> dict[str, float]:
@@ -76,10 +83,8 @@ def shares(weights: Sequence[float], n: int) -> list[int]:
     return counts
 
 
-def task_of(config: Config) -> Task:
-    """What a configuration has played. Raises `TaskError`."""
-    if config.task is not None and not config.tasks:
-        return load_task(config.task.name, config.task.options)
+def task_of(config: Config) -> Mixture:
+    """What a configuration has played, be it one task alone. Raises `TaskError`."""
     parts: dict[str, Part] = {}
     for name, part in config.parts.items():
         try:

@@ -35,7 +35,7 @@ class Rating:
 
 def expected(first: float, second: float) -> float:
     """What a player rated `first` scores on average against one rated `second`, from 0 to 1."""
-    return 1.0 / (1.0 + 10.0 ** ((second - first) / SCALE))
+    return 1.0 / (1.0 + 10.0 ** min((second - first) / SCALE, 300.0))  # from 309 on a float overflows
 
 
 def elo_gain(first: float, second: float, score: float, k: float = 20.0) -> float:

@@ -43,6 +43,18 @@ class RewardSetting:
         """Whether the function is only shown; then it may make no judgement without costing the rollout."""
         return not self.weight and (self.function is not None or not self.roles)
 
+    def weighs(self, role: str) -> bool:
+        return not self.roles or role in self.roles
+
+
+Settings = Mapping[str, RewardSetting]
+"""By the names of reward functions."""
+
+
+def in_force(settings: Settings, episode_type: str) -> Settings:
+    """Those that concern a type of episodes, by its name in the whole arena."""
+    return {name: s for name, s in settings.items() if not s.episodes or episode_type in s.episodes}
+
 
 class Rubric:
     """Scores a rollout: `rewards[role] = Σ weight · function(role)`.
@@ -57,49 +69,50 @@ class Rubric:
         self.functions = {_name(function, i, functions): function for i, function in enumerate(functions)}
         self.weights = dict(zip(self.functions, weights, strict=True))
 
-    async def score(
-        self, rollout: Rollout, arena: Arena, settings: Mapping[str, RewardSetting] | None = None
-    ) -> None:
+    async def score(self, rollout: Rollout, arena: Arena, settings: Settings | None = None) -> None:
         """Fill in `rollout.rewards` and `rollout.breakdown`, or `rollout.unscored`.
 
         `settings` change weights and add functions. A function whose reward is not a finite number has made no
         judgement, and is named with what it said.
         """
-        kind = arena.prefix + rollout.episode_type
-        settings = {name: s for name, s in (settings or {}).items() if not s.episodes or kind in s.episodes}
+        settings = in_force(settings or {}, arena.prefix + rollout.episode_type)
         added = {name: s.function for name, s in settings.items() if s.function is not None}
-        totals: dict[str, float] = {}
+        rollout.rewards = {}
         for name, function in (self.functions | added).items():
             rewards = function(rollout, arena)
             if inspect.isawaitable(rewards):
                 rewards = await rewards
-            setting = settings.get(name)
-            if rewards is None and setting is not None and setting.pays_nothing:
-                continue
-            if rewards is None:
-                rollout.unscored = name
+            setting, weight = settings.get(name), self.weights.get(name, 1.0)
+            add_rewards(rollout, name, rewards, setting, prefix=arena.prefix, weight=weight)
+            if rollout.unscored is not None:
                 return
-            values = {role: float(value) for role, value in rewards.items()}
-            for role, value in values.items():
-                if setting is not None and (not setting.roles or arena.prefix + role in setting.roles):
-                    weight = setting.weight
-                else:
-                    weight = self.weights[name]
-                totals[role] = totals.get(role, 0.0) + weight * value
-                if not abs(totals[role]) < LARGEST:
-                    rollout.unscored = f"{name}: {value:g} for {role}"
-                    return
-            rollout.breakdown[name] = values
-        rollout.rewards = totals
 
 
-def add_rewards(rollout: Rollout, name: str, rewards: Rewards) -> None:
-    """Add to a scored rollout what it got beside those it was compared with; None, or no number, unscores it."""
+def add_rewards(
+    rollout: Rollout,
+    name: str,
+    rewards: Rewards,
+    setting: RewardSetting | None = None,
+    *,
+    prefix: str = "",
+    weight: float = 1.0,
+) -> None:
+    """Add what a function gave, times `weight` or what `setting` has in its place; None, or no number, unscores.
+
+    `prefix` stands before the roles' names where the whole arena is seen.
+    """
+    if rewards is None and setting is not None and setting.pays_nothing:
+        return
     values = {role: float(value) for role, value in (rewards or {}).items()}
-    totals = rollout.rewards | {role: rollout.rewards.get(role, 0.0) + value for role, value in values.items()}
-    odd = [f"{name}: {value:g} for {role}" for role, value in values.items() if not abs(totals[role]) < LARGEST]
+    totals = dict(rollout.rewards)
+    odd = ""
+    for role, value in values.items():
+        counts = setting.weight if setting is not None and setting.weighs(prefix + role) else weight
+        totals[role] = totals.get(role, 0.0) + counts * value
+        if not odd and not abs(totals[role]) < LARGEST:
+            odd = f"{name}: {value:g} for {role}"
     if rewards is None or odd:
-        rollout.unscored, rollout.rewards = odd[0] if odd else name, {}
+        rollout.unscored, rollout.rewards = odd or name, {}
         return
     rollout.breakdown[name] = values
     rollout.rewards = totals

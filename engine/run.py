@@ -36,12 +36,11 @@ from engine.events import (
 from engine.folders import FolderError, new_folder
 from engine.guards import FailureGuard, FiniteGuard
 from engine.keeping import Keeper
-from engine.mixture import task_of
+from engine.mixture import Mixture, task_of
 from engine.progress import Evaluations, Totals, step_metrics, why_skipped
 from engine.rollouts import Position, RolloutSource, split_stale
 from engine.status import Status
 from engine.store import Store
-from engine.task import Task
 from engine.training.checkpoint import Checkpoint
 from engine.training.trainer import LocalTrainer
 from engine.types import EngineError, GenerateResult, Question, Role, RunError
@@ -50,7 +49,7 @@ from engine.types import EngineError, GenerateResult, Question, Role, RunError
 class Run:
     """Made by `create` or `open`; then `await start()`. Everything here is called on one event loop."""
 
-    def __init__(self, folder: Path, config: Config, store: Store, task: Task) -> None:
+    def __init__(self, folder: Path, config: Config, store: Store, task: Mixture) -> None:
         self.folder, self.name = folder, folder.name
         self.config = config
         self.state = RunState.LOADING
@@ -340,6 +339,7 @@ class Run:
     async def _prepare(self) -> None:
         self._trainer = await LocalTrainer.open(self.config, on_error=self._engine_failed)
         check_biases(self.config, self._trainer.tokenizer)
+        await self._trainer.device.call(self._task.prepare)  # which may download for minutes
         self._arena.connect(self._trainer.client)
         if self._origin:
             await self._trainer.restore(self._origin)

@@ -19,7 +19,7 @@ from typing import Annotated, Any, Literal
 
 from engine.arena import Arena
 from engine.games import Bot, Game, GameEpisode, random_move
-from engine.matches import match_requests, match_score, move_probabilities, nash_conv, perfect_player
+from engine.matches import mean, move_probabilities, nash_conv, perfect_player, seats_in_turn, standing
 from engine.options import Between, Count, checked
 from engine.types import EpisodeRequest, Role
 
@@ -38,6 +38,10 @@ class Task(ABC):
     @abstractmethod
     def setup(self, arena: Arena) -> None:
         """Add roles, episodes and artifact stores."""
+
+    def prepare(self) -> None:  # noqa: B027  most tasks have nothing to prepare
+        """Read what takes long, such as a data set of the hub: once a run, off the event loop, before the first
+        episode."""
 
     @abstractmethod
     def requests(self, arena: Arena, n: int) -> list[EpisodeRequest]:
@@ -79,7 +83,7 @@ class GameTask(Task):
             bots["perfect"] = perfect_player(self.game)
         played = GameEpisode(self.game, openings=self.openings, draw=self.draw, words=self.words)
         arena.add_episode(self.name, played)
-        arena.add_episode(self._match, GameEpisode(self.game, words=self.words, bots=bots))
+        arena.add_episode(f"{self.name}-match", GameEpisode(self.game, words=self.words, bots=bots))
 
     def requests(self, arena: Arena, n: int) -> list[EpisodeRequest]:
         beginnings = [arena.played + i // self.repeats for i in range(n)]
@@ -88,13 +92,14 @@ class GameTask(Task):
         return [EpisodeRequest(self.name, {"beginning": beginning}) for beginning in beginnings]
 
     async def evaluate(self, arena: Arena, n: int, label: str) -> dict[str, float]:
-        metrics = {}
-        score = await self._play_matches(arena, "random", n, f"{label}/random")
-        metrics |= {f"{key}_vs_random": score[key] for key in ("win", "draw", "loss")}
-        metrics["illegal"] = score["illegal"]
+        kind, seats = f"{self.name}-match", self.game.seats
+        played = await seats_in_turn(arena, kind, seats, "random", n, label=f"{label}/random")
+        metrics = standing(played, "random")
+        metrics["illegal"] = mean(result.rollout.extras.get("illegal") == mine for result, mine in played)
         if self.game.perfect_information:
-            score = await self._play_matches(arena, "perfect", max(2, n // 2), f"{label}/perfect")
-            metrics["loss_vs_perfect"] = score["loss"]
+            half = max(2, n // 2)
+            played = await seats_in_turn(arena, kind, seats, "perfect", half, label=f"{label}/perfect")
+            metrics["loss_vs_perfect"] = standing(played, "perfect")["loss_vs_perfect"]
         else:
             view = self.game.describe if self.words else self.game.observe
             table = await move_probabilities(arena, self.game, view)
@@ -105,14 +110,6 @@ class GameTask(Task):
             metrics["nash_conv"] = nash_conv(self.game, policy)
             metrics |= self.game.habits(policy)
         return metrics
-
-    async def _play_matches(self, arena: Arena, bot: str, n: int, label: str) -> dict[str, float]:
-        requests = match_requests(self._match, self.game, bot, n)
-        return match_score(self.game, await arena.generate_rollouts(requests, label=label))
-
-    @property
-    def _match(self) -> str:
-        return f"{self.name}-match"
 
 
 def load_task(name: str, options: dict[str, Any], *, folder: Path | None = None) -> Task:

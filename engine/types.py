@@ -133,7 +133,7 @@ class Role:
     constrained: bool = False
     """Whether the task's legal answers are the only ones it can give, where the task knows them."""
     tags: tuple[str, ...] = ()
-    """Skill tags, the most skilled last: each rollout draws one for all that the role is asked in it."""
+    """Skill tags, the most skilled last: each tree of rollouts draws one for all that the role is asked in it."""
     player: str = POLICY
 
     @property
@@ -258,7 +258,7 @@ class Rollout:
     unscored: str | None = None
     """The reward function that could not judge it. Such a rollout has no rewards and never trains."""
     tags: dict[str, str] = field(default_factory=dict)
-    """Role → the skill tag it was asked under, for every role that has some."""
+    """Role → the skill tag its whole tree is played under, for every role that has some."""
 
     @property
     def is_scored(self) -> bool:
@@ -319,6 +319,8 @@ class TrainingRecord:
     """As in `Completion`."""
     reward: float = 0.0
     """What the role got in the rollout."""
+    tags: tuple[tuple[str, str], ...] = ()
+    """Roles and skill tags of the rollout."""
 
     @property
     def conversation(self) -> tuple[str, str]:

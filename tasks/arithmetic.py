@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 import random
-import re
 from collections.abc import Sequence
 from statistics import fmean
 from typing import Annotated, Any
@@ -30,6 +29,7 @@ from engine import (
     SingleTurnEpisode,
     Task,
     TaskError,
+    read_number,
 )
 
 OPERATIONS = {"+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b}
@@ -38,18 +38,11 @@ HELD_OUT = 500
 MOST_ANSWERS = 1_000_000
 """So many different answers there may be, to choose from where a role is constrained."""
 Question = tuple[int, str, int]
-NUMBER = re.compile(r"-?\d+")
-
-
-def answered(reply: str) -> int | None:
-    """The last number of a reply, thousands' commas allowed; None if there is none."""
-    numbers = NUMBER.findall(reply.replace("−", "-").replace(",", ""))
-    return int(numbers[-1]) if numbers else None
 
 
 def right(rollout: Rollout, arena: Arena) -> dict[str, float]:
     """1 if the reply's last number is the answer, else 0."""
-    return {"Solver": float(answered(rollout.extras["reply"]) == result(rollout.artifact))}
+    return {"Solver": float(read_number(rollout.extras["reply"]) == result(rollout.artifact))}
 
 
 def result(question: Question) -> int:

@@ -51,8 +51,10 @@ def read_code(reply: str) -> str | None:
     """The one fenced block of a reply, or all of a reply without fences; None if it has several, or half of one."""
     if "```" not in reply:
         return reply.strip() or None
+    if reply.count("```") != 2:
+        return None
     blocks = FENCE.findall(reply)
-    if len(blocks) != 1 or reply.count("```") != 2 or blocks[0][0].lower() not in ("", "python", "python3", "py"):
+    if len(blocks) != 1 or blocks[0][0].lower() not in ("", "python", "python3", "py"):
         return None
     return blocks[0][1].strip() or None
 

@@ -32,11 +32,11 @@ from engine import (
     Rubric,
     Task,
     TaskError,
-    is_on_hub,
     read_parts,
     reward,
 )
-from tasks.answering import Answering, answers, bundled
+from tasks.answering import Answering, answers, bundled, check_numbers, read_early
+from tasks.answering.filters import worth
 
 
 class Dataset(Task):
@@ -62,23 +62,31 @@ class Dataset(Task):
     ) -> None:
         self.source = bundled(path)
         self.samples, self.rubric = samples, rubric_of(rewards)
+        self.keyed = sorted({"exact", "numeric"} & {*self.rubric.functions})
+        if self.keyed and not answer:
+            raise TaskError(
+                f"dataset: option 'answer' wants a column: the reward {self.keyed[0]!r} compares with it"
+            )
         self.reading: dict[str, Any] = {
             "config": config, "split": split, "prompt": prompt, "answer": answer, "choices": choices,
             "template": template, "share": held_out, "evaluation": evaluation,
         }  # fmt: skip
-        if not is_on_hub(
-            self.source
-        ):  # then what is wrong is told before a run begins; the hub is asked in the run
-            _ = self.parts
+        read_early(self.source, self.prepare)
 
     @cached_property
     def parts(self) -> Parts:
-        return read_parts(self.source, **self.reading)
+        parts = read_parts(self.source, **self.reading)
+        if "numeric" in self.keyed:
+            check_numbers(parts, self.reading["answer"])
+        return parts
 
     @cached_property
     def legal(self) -> list[str]:
         """What a constrained role chooses from where the data set lists no choices."""
         return answers(self.parts.train, self.parts.held_out)
+
+    def prepare(self) -> None:
+        _ = self.parts
 
     def setup(self, arena: Arena) -> None:
         arena.add_role(Role("Solver", max_tokens=256))
@@ -109,8 +117,7 @@ class Dataset(Task):
 
 def mean(results: Sequence[GenerateResult], function: str) -> float:
     """What a reward function gave the Solver, on average over the rollouts it judged."""
-    given = [r.rollout.breakdown.get(function, {}).get("Solver", 0.0) for r in results if r.rollout.is_scored]
-    return fmean(given or [0.0])
+    return fmean([worth(result, function) for result in results if result.rollout.is_scored] or [0.0])
 
 
 def rubric_of(rewards: list[str] | dict[str, dict[str, Any]]) -> Rubric:

@@ -29,8 +29,11 @@ from engine import (
     Rubric,
     Task,
     hold_out,
+    mean,
     quoted,
     read_lines,
+    seats_in_turn,
+    standing,
 )
 from tasks.topics.motions import MOTIONS
 
@@ -53,7 +56,8 @@ def verdict(rollout: Rollout, arena: Arena) -> dict[str, float] | None:
 
 
 class DebateEpisode(Episode):
-    """Speeches in turn, then the judge. Who opens is drawn, for the last word is an advantage."""
+    """Speeches in turn, then the judge. An artifact is a motion and the side that `opens`: the last word is an
+    advantage."""
 
     rubric = Rubric([verdict])
 
@@ -62,25 +66,26 @@ class DebateEpisode(Episode):
         self.judge, self.rounds = judge, rounds
 
     async def rollout(self, arena: Arena, artifact: Any, state: EpisodeState) -> EpisodeState:
-        order = state.rng.sample(list(SIDES), 2)
+        order = sorted(SIDES, key=lambda side: side != artifact["opens"])
         chats: dict[str, list[Message]] = {side: [] for side in SIDES}
-        heard = dict.fromkeys(SIDES, f"The motion: {artifact['motion']}")
+        heard = {side: [f"The motion: {artifact['motion']}"] for side in SIDES}
         speeches: dict[str, list[str]] = {side: [] for side in SIDES}
-        state.data = {"opens": order[0], "silent": None, "value": None}
+        said = {"", _bare(artifact["motion"])}
+        state.data = {"silent": None, "value": None}
         for turn in range(2 * self.rounds):
             side, other = order[turn % 2], order[1 - turn % 2]
             ask = f"Speech {turn // 2 + 1} of {self.rounds}: speak {SIDES[side]} the motion."
-            chats[side].append({"role": "user", "content": f"{heard[side]}\n\n{ask}"})
-            reply = await self.call_model(side, list(chats[side]), arena)
-            speech = reply.text.strip()
-            if not any(map(str.isalnum, speech)) or _bare(speech) in map(_bare, speeches[side] + speeches[other]):
+            chats[side].append({"role": "user", "content": "\n\n".join([*heard[side], ask])})
+            speech = (await self.call_model(side, list(chats[side]), arena)).text
+            if _bare(speech) in said:
                 state.turns[-1].illegal = True
                 state.data |= {"silent": side, "value": float(side == "Con")}
                 return state
-            speeches[side].append(speech)
-            chats[side].append({"role": "assistant", "content": reply.text})
-            heard[side], so_far = "", heard[other]
-            heard[other] = f"{so_far}\n\n{quoted('The other side said', speech)}".strip()
+            said.add(_bare(speech))
+            speeches[side].append(speech.strip())
+            chats[side].append({"role": "assistant", "content": speech})
+            heard[side] = []
+            heard[other].append(quoted("The other side said", speech.strip()))
         pro, con = (f"({SIDES[side]} the motion)\n" + "\n\n".join(speeches[side]) for side in SIDES)
         judgement = await self.judge.compare(
             arena, f"Speak for or against the motion, as one is told: {artifact['motion']}", pro, con
@@ -88,9 +93,6 @@ class DebateEpisode(Episode):
         judgement.keep_in(state.data)
         state.data["value"] = judgement.value
         return state
-
-    def get_extras(self, state: EpisodeState) -> dict[str, Any]:
-        return state.data
 
 
 class Debate(Task):
@@ -113,43 +115,28 @@ class Debate(Task):
         for side, stand in SIDES.items():
             arena.add_role(Role(side, system_prompt=PROMPT.format(side=stand), max_tokens=160))
         arena.add_episode("debate", DebateEpisode(self.judge, self.rounds))
-        arena.add_store("motions", ArtifactStore(self.motions, seed=arena.seed))
+        begun = ({"motion": motion, "opens": side} for motion in self.motions for side in SIDES)
+        arena.add_store("motions", ArtifactStore(begun, seed=arena.seed))
 
     def requests(self, arena: Arena, n: int) -> list[EpisodeRequest]:
         motions = arena.stores["motions"].sample(math.ceil(n / self.repeats))
-        return [EpisodeRequest("debate", {"motion": m.data}) for m in motions for _ in range(self.repeats)][:n]
+        return [EpisodeRequest("debate", motion.data) for motion in motions for _ in range(self.repeats)][:n]
 
     async def evaluate(self, arena: Arena, n: int, label: str) -> dict[str, float]:
         """Held-out motions against the base model, either side of each in turn: won, drawn and lost as shares of
         the debates with a verdict; of all, `unscored`, `disagreed`, and those the policy lost as `silent`."""
-        sides = list(SIDES)
-        requests = [
-            EpisodeRequest(
-                "debate",
-                {"motion": self.held_out[i // 2 % len(self.held_out)]},
-                is_trainable=False,
-                players={sides[1 - i % 2]: BASE},
-            )
-            for i in range(n)
-        ]
-        results = await arena.generate_rollouts(requests, label=label)
-        played = [(result, sides[i % 2]) for i, result in enumerate(results) if result.rollout.error is None]
-        rewards = [result.rewards[side] for result, side in played if result.rollout.is_scored]
-        judged = [result.rollout.extras.get("judge", [{}])[0].get("agreed") for result, _ in played]
-        return {
-            "win_vs_base": _share([reward > 0 for reward in rewards]),
-            "draw_vs_base": _share([reward == 0 for reward in rewards]),
-            "loss_vs_base": _share([reward < 0 for reward in rewards]),
-            "unscored": _share([not result.rollout.is_scored for result, _ in played]),
-            "disagreed": _share([agreed is False for agreed in judged]),
-            "silent": _share([result.rollout.extras["silent"] == side for result, side in played]),
+        sides, motions = list(SIDES), self.held_out
+        begun = [{"motion": motions[i // 2 % len(motions)], "opens": sides[i // 2 % 2]} for i in range(n)]
+        results = await seats_in_turn(arena, "debate", sides, BASE, n, label=label, artifacts=begun)
+        played = [(result.rollout, side) for result, side in results if result.rollout.error is None]
+        judged = [rollout.extras.get("judge", [{}])[0].get("agreed") for rollout, _ in played]
+        return standing(results, BASE) | {
+            "unscored": mean(not rollout.is_scored for rollout, _ in played),
+            "disagreed": mean(agreed is False for agreed in judged),
+            "silent": mean(rollout.extras["silent"] == side for rollout, side in played),
         }
 
 
 def _bare(speech: str) -> str:
     """The letters and digits of a speech, by which it is told from another."""
     return "".join(filter(str.isalnum, speech.lower()))
-
-
-def _share(cases: list[bool]) -> float:
-    return sum(cases) / len(cases) if cases else 0.0

@@ -12,9 +12,7 @@ agent in a step stays below 500.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from itertools import combinations, permutations
-from statistics import fmean
 from typing import Annotated, Any, Literal
 
 from engine import (
@@ -34,6 +32,7 @@ from engine import (
     bradley_terry,
     elo_gain,
     load_task,
+    mean,
     random_move,
 )
 from tasks.contests import problems, system_prompt
@@ -80,9 +79,6 @@ class Round(Episode):
             agent.data = {**agent.data, "rating": rating, "battles": battles}
         state.data = {"before": before, "change": {agent: sum(change) for agent, change in changes.items()}}
         return state
-
-    def get_extras(self, state: EpisodeState) -> dict[str, Any]:
-        return state.data
 
 
 class EloArena(Task):
@@ -156,15 +152,15 @@ class EloArena(Task):
         anchor = fit[ANCHOR].value if ANCHOR in fit else START
         ratings = {name: START + fit[name].value - anchor if name in fit else START for name in self.agents}
         return {
-            "rating": fmean(ratings.values()),
+            "rating": mean(ratings.values()),
             "spread": max(ratings.values()) - min(ratings.values()),
-            "score_vs_anchor": _mean(
+            "score_vs_anchor": mean(
                 score if second == ANCHOR else 1 - score
                 for first, second, score in games
                 if ANCHOR in (first, second)
             ),
-            "unscored": _mean(score is None for score in scores),
-            "illegal": _mean(bool(result.rollout.extras.get("illegal")) for result in results),
+            "unscored": mean(score is None for score in scores),
+            "illegal": mean(bool(result.rollout.extras.get("illegal")) for result in results),
         } | {f"rating_{name}": rating for name, rating in ratings.items()}
 
 
@@ -175,7 +171,3 @@ def _game(name: str) -> Game[Any]:
             f"elo_arena: option 'game' wants a two-player game, such as 'nim', or 'questions', not {name!r}"
         )
     return task.game
-
-
-def _mean(values: Iterable[float]) -> float:
-    return fmean([*values] or [0.0])

@@ -35,7 +35,8 @@ from engine import (
     read_parts,
     reward,
 )
-from tasks.answering import Answering
+from tasks.answering import Answering, read_early
+from tasks.answering.filters import worth
 
 SYSTEM = """Solve the problem step by step, in few words. End with one line that has only #### and the answer as
 a number. Example of the last line:
@@ -67,10 +68,9 @@ class GSM8K(Task):
         samples: Count = 8,
     ) -> None:
         self.path, self.samples, self.share = path, samples, held_out
-        self.has_splits = is_on_hub(path) or Path(path).is_dir()
+        self.has_splits = is_on_hub(path) or Path(path).expanduser().is_dir()
         self.evaluation = evaluation or ("split:test" if self.has_splits else "")
-        if not is_on_hub(path):  # then what is wrong is told before a run begins; the hub is asked in the run
-            _ = self.parts
+        read_early(path, self.prepare)
 
     @cached_property
     def parts(self) -> Parts:
@@ -88,6 +88,9 @@ class GSM8K(Task):
                 raise TaskError(f"{example.place}: column 'answer' ends in no number behind ####")
         return parts
 
+    def prepare(self) -> None:
+        _ = self.parts
+
     def setup(self, arena: Arena) -> None:
         arena.add_role(Role("Solver", system_prompt=SYSTEM, max_tokens=320))
         arena.add_episode("problem", Problem(Problem.rubric))
@@ -103,6 +106,6 @@ class GSM8K(Task):
         """Of the test problems, greedily: `accuracy`, and the share `unread`, without one number behind ####."""
         asked = [EpisodeRequest("exam", e.artifact, is_trainable=False) for e in self.parts.held_out[:n]]
         results = await arena.generate_rollouts(asked, label=label)
-        right = [result.rollout.breakdown.get("numeric", {}).get("Solver", 0.0) for result in results]
+        right = [worth(result, "numeric") for result in results]
         unread = [float(any(turn.illegal for turn in result.rollout.turns)) for result in results]
         return {"accuracy": fmean(right or [0.0]), "unread": fmean(unread or [0.0])}

@@ -11,7 +11,6 @@ such as length, so that `win_vs_base` by the same judge says that it is pleased,
 from __future__ import annotations
 
 import math
-from statistics import fmean
 from typing import Any, Literal
 
 from engine import (
@@ -26,12 +25,15 @@ from engine import (
     Judge,
     Role,
     Task,
+    mean,
 )
 from tasks.contests import WRITER, Candidate, Referee, problems, system_prompt
 
 
 class Duel(Episode):
     """Two candidates as children, scored together. `rival`: who writes the second, if not the role's own player."""
+
+    comparisons = ("duel",)
 
     def __init__(self, referee: Referee, rival: str | None = None) -> None:
         super().__init__()
@@ -51,9 +53,6 @@ class Duel(Episode):
         ]
         state.child_results = await arena.generate_rollouts(requests, together=duel)
         return state
-
-    def get_extras(self, state: EpisodeState) -> dict[str, Any]:
-        return state.data
 
 
 class HeadToHead(Task):
@@ -92,19 +91,14 @@ class HeadToHead(Task):
         played = [result.rollout.extras for result in results if result.rollout.error is None]
         values = [extras["value"] for extras in played if extras["value"] is not None]
         metrics = {
-            "win_vs_base": _share([value == 1 for value in values]),
-            "draw_vs_base": _share([value == 0.5 for value in values]),
-            "loss_vs_base": _share([value == 0 for value in values]),
-            "unscored": _share([extras["value"] is None for extras in played]),
-            "disagreed": _share([extras["judge"][0]["agreed"] is False for extras in played]),
+            "win_vs_base": mean(value == 1 for value in values),
+            "draw_vs_base": mean(value == 0.5 for value in values),
+            "loss_vs_base": mean(value == 0 for value in values),
+            "unscored": mean(extras["value"] is None for extras in played),
+            "disagreed": mean(extras["judge"][0]["agreed"] is False for extras in played),
         }
         if self.decided_by != "judge":
             replies = [result.children[0].rollout.extras.get("reply", "") for result in results]
-            metrics["best"] = _share(
-                [self.referee.is_best(p["prompt"], r) for p, r in zip(held_out, replies, strict=True)]
-            )
+            answered = zip(held_out, replies, strict=True)
+            metrics["best"] = mean(self.referee.is_best(problem["prompt"], reply) for problem, reply in answered)
         return metrics
-
-
-def _share(cases: list[bool]) -> float:
-    return fmean(cases) if cases else 0.0

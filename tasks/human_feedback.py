@@ -232,11 +232,11 @@ class HumanFeedback(Task):
         results = await arena.generate_rollouts(requests, label=label)
         rewards = [reward for result in results for role, reward in result.rewards.items() if role not in seats]
         asked = [child.rollout.extras["answer"] for result in results for child in result.children]
-        replies = [result.rollout.extras["replies"][0 if seats else -1] for result in results]
+        written = [result.rollout.extras["replies"] for result in results if result.rollout.error is None]
         return {
             "approval": fmean(rewards or [0.0]),
             "answered": fmean([answer is not None for answer in asked] or [0.0]),
-            "words": fmean(len(reply.split()) for reply in replies),
+            "words": fmean([len(replies[0 if seats else -1].split()) for replies in written] or [0.0]),
         }
 
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from statistics import fmean
 from typing import Annotated, Any, Literal
 
 from engine import (
@@ -33,7 +32,11 @@ from engine import (
     Rubric,
     Task,
     TaskError,
+    mean,
+    quoted,
     read_move,
+    seats_in_turn,
+    standing,
 )
 from tasks.negotiating.bargain import Bargain, Move, Position
 from tasks.negotiating.pool import Pool
@@ -101,13 +104,10 @@ class Negotiate(Episode):
             heard[role] = []
             for other in roles:
                 if other != role:
-                    heard[other].append(f"{role} says:\n{quoted(said)}")
+                    heard[other].append(quoted(f"{role} says", said))
             position = rules.play(position, move)
         state.data = self._found(position, offender)
         return state
-
-    def get_extras(self, state: EpisodeState) -> dict[str, Any]:
-        return state.data
 
     def _opening(self, rng: random.Random) -> Position:
         while True:
@@ -139,11 +139,6 @@ class Negotiate(Episode):
             "efficiency": self.rules.efficiency(position),
             "pareto": self.rules.is_pareto(position),
         }
-
-
-def quoted(text: str) -> str:
-    """Another's words as data: no line of them can pass for the referee's."""
-    return "\n".join(f"> {line}" for line in text.splitlines() or [""])
 
 
 class Negotiation(Task):
@@ -195,36 +190,16 @@ class Negotiation(Task):
 
     async def _matches(self, arena: Arena, bot: str, n: int, label: str) -> dict[str, float]:
         roles = [f"P{seat}" for seat in range(self.rules.seats)]
-        ours = [roles[i % len(roles)] for i in range(n)]
-        requests = [
-            EpisodeRequest(
-                "negotiation-match", is_trainable=False, players={role: bot for role in roles if role != mine}
-            )
-            for mine in ours
-        ]
-        results = await arena.generate_rollouts(requests, label=label)
-        played = [(result.rewards, mine) for result, mine in zip(results, ours, strict=True) if result.rewards]
-        leads = [rewards[mine] - max(v for role, v in rewards.items() if role != mine) for rewards, mine in played]
-        return {
-            f"win_vs_{bot}": share(lead > 0 for lead in leads),
-            f"draw_vs_{bot}": share(lead == 0 for lead in leads),
-            f"loss_vs_{bot}": share(lead < 0 for lead in leads),
-            f"reward_vs_{bot}": share(rewards[mine] for rewards, mine in played),
-            **measured(results, f"vs_{bot}"),
-        }
+        played = await seats_in_turn(arena, "negotiation-match", roles, bot, n, label=label)
+        return standing(played, bot) | measured([result for result, _ in played], f"vs_{bot}")
 
 
 def measured(results: list[GenerateResult], name: str) -> dict[str, float]:
     """Whether there was a deal, how much of the joint gain was found, whether nothing was left on the table."""
     extras = [result.rollout.extras for result in results if result.rewards]
     return {
-        f"deals_{name}": share(e["deals"] > 0 for e in extras),
-        f"efficiency_{name}": share(e["efficiency"] for e in extras),
-        f"pareto_{name}": share(e["pareto"] for e in extras),
-        f"illegal_{name}": share(e["offender"] is not None for e in extras),
+        f"deals_{name}": mean(e["deals"] > 0 for e in extras),
+        f"efficiency_{name}": mean(e["efficiency"] for e in extras),
+        f"pareto_{name}": mean(e["pareto"] for e in extras),
+        f"illegal_{name}": mean(e["offender"] is not None for e in extras),
     }
-
-
-def share(values: Any) -> float:
-    """The mean; 0 of nothing."""
-    return fmean([float(value) for value in values] or [0.0])

@@ -17,9 +17,8 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import partial
-from statistics import fmean
 from typing import Annotated, Any, Literal
 
 from engine import (
@@ -33,7 +32,10 @@ from engine import (
     Rollout,
     Rubric,
     Task,
+    mean,
     read_move,
+    seats_in_turn,
+    standing,
 )
 from tasks.spiel.board import Board, Bot, Decision, random_bot, searching_bot, settled, spiel
 
@@ -93,9 +95,6 @@ class Match(Episode):
         }
         return state
 
-    def get_extras(self, state: EpisodeState) -> dict[str, Any]:
-        return state.data
-
 
 class OpenSpiel(Task):
     """Options: `game` and its `parameters`, as OpenSpiel names them; `openings`: up to so many random moves come
@@ -145,22 +144,9 @@ class OpenSpiel(Task):
         return found
 
     async def _matches(self, arena: Arena, bot: str, n: int, label: str) -> dict[str, float]:
-        roles = self.board.roles
-        ours = [roles[i % len(roles)] for i in range(n)]
-        requests = [
-            EpisodeRequest("game-match", is_trainable=False, players={role: bot for role in roles if role != mine})
-            for mine in ours
-        ]
-        results = await arena.generate_rollouts(requests, label=label)
-        played = [(result.rollout, mine) for result, mine in zip(results, ours, strict=True) if result.rewards]
-        leads = [lead(rollout.rewards, mine) for rollout, mine in played]
-        return {
-            f"win_vs_{bot}": mean(ahead > 0 for ahead in leads),
-            f"draw_vs_{bot}": mean(ahead == 0 for ahead in leads),
-            f"loss_vs_{bot}": mean(ahead < 0 for ahead in leads),
-            f"return_vs_{bot}": mean(rollout.rewards[mine] for rollout, mine in played),
-            f"illegal_vs_{bot}": mean(rollout.extras["offender"] == mine for rollout, mine in played),
-        }
+        played = await seats_in_turn(arena, "game-match", self.board.roles, bot, n, label=label)
+        lost = mean(result.rollout.extras["offender"] == mine for result, mine in played if result.rewards)
+        return standing(played, bot) | {f"illegal_vs_{bot}": lost}
 
     async def _nash_conv(self, arena: Arena, decisions: Mapping[str, Decision]) -> float:
         """What all players together could gain by best responses, by OpenSpiel: 0 at an equilibrium. From the
@@ -185,13 +171,3 @@ class OpenSpiel(Task):
             f"one of these moves, copied exactly with its square brackets, such as {example}. Use square brackets "
             "for nothing else: a reply with two moves, or with none, loses."
         )
-
-
-def lead(rewards: Mapping[str, float], mine: str) -> float:
-    """By how much a player has more than the best of the others; alone, more than nothing."""
-    return rewards[mine] - max((reward for role, reward in rewards.items() if role != mine), default=0.0)
-
-
-def mean(values: Iterable[float]) -> float:
-    """0 of nothing."""
-    return fmean([float(value) for value in values] or [0.0])

@@ -163,9 +163,14 @@ class Proof(Task):
 
 
 def balanced(results: list[GenerateResult]) -> float:
-    """The share of steps a verifier is right about, averaged over those that are valid and those that aren't."""
+    """The share of steps a verifier is right about, averaged over those that are valid and those that aren't.
+
+    Where only one kind occurred it is a half: always saying *invalid* of a prover that proves nothing is no skill.
+    """
     judged = [child.rollout for result in results for child in result.children]
     marks = [
         [r.rewards.get("Verifier", -1.0) > 0 for r in judged if r.artifact["valid"] == valid] for valid in WORDS
     ]
-    return fmean([fmean(kind) for kind in marks if kind] or [0.0])
+    if not all(marks):
+        return 0.5 if judged else 0.0
+    return fmean(map(fmean, marks))

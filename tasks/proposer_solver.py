@@ -146,7 +146,7 @@ class Propose(Practise):
             "proposal": proposal.topic,
             "problems": list(proposal.problems),
             "fault": fault,
-            "repeated": repetition_penalty(proposal.topic, [earlier.data for earlier in latest]),
+            "repeated": repetition_penalty(proposal.topic, [each.data for each in latest], kind.alike),
         }
         if self.keeps:
             latest.add(proposal.topic)
@@ -204,8 +204,7 @@ class ProposerSolver(Task):
         if kind == "levels":
             self.kind = Levels(sums, words=words, draws=draws)
         elif kind == "questions":
-            held_out = [self.arithmetic.show(problem) for problem in self.held_out]
-            self.kind = Questions(held_out, keyed=key == "proposer")
+            self.kind = Questions(sums, keyed=key == "proposer")
         self.reward, self.attempts, self.solvers_learn = reward, attempts, solvers_learn
         self.stakes, self.repetition, self.window, self.replay = stakes, repetition, window, replay
 

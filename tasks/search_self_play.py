@@ -121,8 +121,9 @@ class Propose(Episode):
         return state
 
     def _among_others(self, own: Passage, rng: random.Random) -> list[Passage]:
-        others = [i for i in range(len(self.documents)) if i != own.id]
-        drawn = [own.id, *rng.sample(others, min(self.distractors, len(others)))]
+        others = len(self.documents) - 1
+        others_drawn = rng.sample(range(others), min(self.distractors, others))
+        drawn = [own.id, *(i + (i >= own.id) for i in others_drawn)]
         return [self.documents.passage(i) for i in rng.sample(drawn, len(drawn))]
 
     def get_extras(self, state: EpisodeState) -> dict[str, Any]:

@@ -2,8 +2,9 @@
 
 A prompt is answered several times, a verifier passes or fails each answer, and the policy is trained on its own
 passed answers as if they were examples (`credit.kind = "constant"`, `train.policy = 0`, `train.sft = 1`): STaR
-(arXiv 2203.14465), RFT (arXiv 2308.01825). The verifier is a `key`; or what most answers say, where there is no key
+(arXiv 2203.14465), RFT (arXiv 2308.01825). The verifier is a `key`; or what most answers say, without the key
 (LMSI, arXiv 2210.11610); or a `judge`. Turns that don't survive are marked as not trainable; the others weigh 1.
+A reply that was cut off never survives: learnt, it would teach never to end.
 
 Known to go wrong: easy prompts have the most survivors and would crowd out the hard ones, hence at most `keep` of
 each prompt, all different; nothing is learnt from failures, so what the model never gets right it never learns;
@@ -33,13 +34,13 @@ from engine import (
     Rubric,
     Share,
     Task,
-    is_on_hub,
+    TaskError,
     read_number,
     read_parts,
     reward,
 )
-from tasks.answering import Answering, answers, bundled
-from tasks.answering.filters import Passed, by_majority, by_reward, plain, survivors, text, worth
+from tasks.answering import Answering, answers, bundled, check_numbers, read_early
+from tasks.answering.filters import Passed, by_majority, by_reward, plain, survivors, whole, worth
 
 
 def survived(rollout: Rollout, arena: Arena) -> dict[str, float] | None:
@@ -61,7 +62,7 @@ class Distil(Episode):
         attempts = [EpisodeRequest("attempt", artifact) for _ in range(self.samples)]
         state.child_results = await arena.generate_rollouts(attempts)
         passed = self.verify(state.child_results)
-        kept = survivors([text(child) for child in state.child_results], passed, self.keep)
+        kept = survivors([whole(child) for child in state.child_results], passed, self.keep)
         for index, child in enumerate(state.child_results):
             for turn in child.rollout.turns:
                 turn.trainable = turn.trainable and index in kept
@@ -95,6 +96,8 @@ class SelfDistill(Task):
         criteria: str = "",
         passing: Share = 0.7,
     ) -> None:
+        if not answer:
+            raise TaskError("self_distill: option 'answer' wants a column: `accuracy` is measured with the key")
         self.source = bundled(path)
         self.samples, self.keep, self.verifier, self.passing = samples, keep, verifier, passing
         self.compare = compare
@@ -108,19 +111,22 @@ class SelfDistill(Task):
             "config": config, "split": split, "prompt": prompt, "answer": answer, "template": template,
             "share": held_out,
         }  # fmt: skip
-        if not is_on_hub(
-            self.source
-        ):  # then what is wrong is told before a run begins; the hub is asked in the run
-            _ = self.parts
+        read_early(self.source, self.prepare)
 
     @cached_property
     def parts(self) -> Parts:
-        return read_parts(self.source, **self.reading)
+        parts = read_parts(self.source, **self.reading)
+        if self.compare == "numeric":
+            check_numbers(parts, self.reading["answer"])
+        return parts
 
     @cached_property
     def legal(self) -> list[str]:
         """Every answer there is: what a constrained role chooses from."""
         return answers(self.parts.train, self.parts.held_out)
+
+    def prepare(self) -> None:
+        _ = self.parts
 
     def setup(self, arena: Arena) -> None:
         arena.add_role(Role("Solver", max_tokens=256))

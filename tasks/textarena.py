@@ -15,8 +15,6 @@ unfinished, which shows as episodes that fail or have no reward.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from statistics import fmean
 from typing import Annotated, Any
 
 from engine import (
@@ -32,6 +30,10 @@ from engine import (
     Rollout,
     Rubric,
     Task,
+    mean,
+    quoted,
+    seats_in_turn,
+    standing,
 )
 from tasks.text_games.table import Table, check
 
@@ -76,9 +78,6 @@ class TextGame(Episode):
         }
         return state
 
-    def get_extras(self, state: EpisodeState) -> dict[str, Any]:
-        return state.data
-
     def _told(self, table: Table, player: int, told: list[tuple[int, str, str]]) -> str:
         """News for a player. Its own words it has said itself; others' are data, no line of which is the game's."""
         lines = []
@@ -86,7 +85,7 @@ class TextGame(Episode):
             if kind != "PLAYER_ACTION":
                 lines.append(text)
             elif sender != player and self.talk:
-                lines.append(f"{table.name(sender)} says:\n" + "\n".join(f"> {line}" for line in text.splitlines()))
+                lines.append(quoted(f"{table.name(sender)} says", text))
         return "\n".join(lines) or "It is your turn."
 
 
@@ -116,27 +115,9 @@ class TextArena(Task):
 
     async def evaluate(self, arena: Arena, n: int, label: str) -> dict[str, float]:
         """In each seat in turn against the base model in the others. Games without a reward are in `unscored`."""
-        ours = [self.roles[i % len(self.roles)] for i in range(n)]
-        requests = [
-            EpisodeRequest("text-game", is_trainable=False, players={r: BASE for r in self.roles if r != mine})
-            for mine in ours
-        ]
-        results = await arena.generate_rollouts(requests, label=f"{label}/base")
-        played = [(result.rollout, mine) for result, mine in zip(results, ours, strict=True) if result.rewards]
-        leads = [
-            rollout.rewards[mine] - max((v for role, v in rollout.rewards.items() if role != mine), default=0.0)
-            for rollout, mine in played
-        ]
-        return {
-            "win_vs_base": mean(lead > 0 for lead in leads),
-            "draw_vs_base": mean(lead == 0 for lead in leads),
-            "loss_vs_base": mean(lead < 0 for lead in leads),
-            "reward_vs_base": mean(rollout.rewards[mine] for rollout, mine in played),
-            "illegal": mean(rollout.extras["illegal"][mine] > 0 for rollout, mine in played),
-            "unscored": 1.0 - len(played) / n,
+        played = await seats_in_turn(arena, "text-game", self.roles, BASE, n, label=f"{label}/{BASE}")
+        scored = [(result, mine) for result, mine in played if result.rewards]
+        return standing(scored, BASE) | {
+            "illegal": mean(result.rollout.extras["illegal"][mine] > 0 for result, mine in scored),
+            "unscored": mean(not result.rewards for result, _ in played),
         }
-
-
-def mean(values: Iterable[float]) -> float:
-    """0 of nothing."""
-    return fmean([float(value) for value in values] or [0.0])

@@ -11,8 +11,8 @@ beats B beats C beats A), which a round robin averages and a knockout hides.
 
 from __future__ import annotations
 
+import random
 from itertools import combinations
-from statistics import fmean
 from typing import Annotated, Any, Literal
 
 from engine import (
@@ -29,6 +29,7 @@ from engine import (
     Role,
     Task,
     TaskError,
+    mean,
 )
 from tasks.contests import WRITER, Candidate, Referee, problems, system_prompt
 
@@ -46,73 +47,70 @@ class Battle(Episode):
         state.data["value"] = judgement.value
         return state
 
-    def get_extras(self, state: EpisodeState) -> dict[str, Any]:
-        return state.data
+
+async def round_robin(arena: Arena, prompt: str, replies: list[str], rng: random.Random) -> list[list[float]]:
+    """What each scored in its battles with all others; those without a verdict are left out."""
+    pairs = list(combinations(range(len(replies)), 2))
+    points: list[list[float]] = [[] for _ in replies]
+    for (i, j), value in zip(pairs, await battles(arena, prompt, replies, pairs), strict=True):
+        if value is not None:
+            points[i].append(value)
+            points[j].append(1 - value)
+    return points
 
 
-class TournamentEpisode(Episode):
-    """Candidates, then battles. `rival`: who writes every second candidate, if not the role's own player."""
-
-    def __init__(self, referee: Referee, candidates: int, knockout: bool, rival: str | None = None) -> None:
-        super().__init__()
-        self.referee, self.hold = referee, self._knockout if knockout else self._round_robin
-        self.players = [{WRITER: rival} if rival and i % 2 else {} for i in range(candidates)]
-
-    async def rollout(self, arena: Arena, artifact: Any, state: EpisodeState) -> EpisodeState:
-        async def standing(results: list[GenerateResult]) -> list[dict[str, float] | None]:
-            prompt = artifact["prompt"]
-            points = await self.hold(arena, prompt, self.referee.replies(prompt, results), state)
-            scores = [fmean(won) if won else None for won in points]
-            state.data["scores"] = scores
-            mean = fmean([score for score in scores if score is not None] or [0.0])
-            return [None if score is None else {WRITER: score - mean} for score in scores]
-
-        requests = [EpisodeRequest("candidate", artifact, players=players) for players in self.players]
-        state.child_results = await arena.generate_rollouts(requests, together=standing)
-        return state
-
-    def get_extras(self, state: EpisodeState) -> dict[str, Any]:
-        return state.data
-
-    async def _round_robin(
-        self, arena: Arena, prompt: str, replies: list[str], state: EpisodeState
-    ) -> list[list[float]]:
-        """What each scored in its battles; those without a verdict are left out."""
-        pairs = list(combinations(range(len(replies)), 2))
-        points: list[list[float]] = [[] for _ in replies]
-        for (i, j), value in zip(pairs, await _battles(arena, prompt, replies, pairs), strict=True):
-            if value is not None:
-                points[i].append(value)
-                points[j].append(1 - value)
-        return points
-
-    async def _knockout(
-        self, arena: Arena, prompt: str, replies: list[str], state: EpisodeState
-    ) -> list[list[float]]:
-        """What each scored in every round, 0 once it is out; after a draw, chance says who goes on. Nothing for
-        anyone where a battle had no verdict: who would have gone on isn't known."""
-        points: list[list[float]] = [[] for _ in replies]
-        left = state.rng.sample(range(len(replies)), len(replies))
-        while len(left) > 1:
-            pairs = list(zip(left[::2], left[1::2], strict=True))
-            left = []
-            for (i, j), value in zip(pairs, await _battles(arena, prompt, replies, pairs), strict=True):
-                if value is None:
-                    return [[] for _ in replies]
-                points[i].append(value)
-                points[j].append(1 - value)
-                left.append(i if value == 1 else j if value == 0 else state.rng.choice((i, j)))
-        rounds = max(map(len, points))
-        return [won + [0.0] * (rounds - len(won)) for won in points]
+async def knockout(arena: Arena, prompt: str, replies: list[str], rng: random.Random) -> list[list[float]]:
+    """What each scored in every round, 0 once it is out; after a draw, chance says who goes on. Nothing for anyone
+    where a battle had no verdict: who would have gone on isn't known."""
+    points: list[list[float]] = [[] for _ in replies]
+    left = rng.sample(range(len(replies)), len(replies))
+    while len(left) > 1:
+        pairs = list(zip(left[::2], left[1::2], strict=True))
+        left = []
+        for (i, j), value in zip(pairs, await battles(arena, prompt, replies, pairs), strict=True):
+            if value is None:
+                return [[] for _ in replies]
+            points[i].append(value)
+            points[j].append(1 - value)
+            left.append(i if value == 1 else j if value == 0 else rng.choice((i, j)))
+    rounds = max(map(len, points))
+    return [won + [0.0] * (rounds - len(won)) for won in points]
 
 
-async def _battles(
+FORMATS = {"round_robin": round_robin, "knockout": knockout}
+
+
+async def battles(
     arena: Arena, prompt: str, replies: list[str], pairs: list[tuple[int, int]]
 ) -> list[float | None]:
     """What the first of each pair scored; all battles at once."""
     artifacts = [{"prompt": prompt, "first": replies[i], "second": replies[j]} for i, j in pairs]
     results = await arena.generate_rollouts([EpisodeRequest("battle", artifact) for artifact in artifacts])
     return [result.rollout.extras.get("value") for result in results]
+
+
+class TournamentEpisode(Episode):
+    """Candidates, then battles. `rival`: who writes every second candidate, if not the role's own player."""
+
+    comparisons = ("standing",)
+
+    def __init__(self, referee: Referee, candidates: int, format: str, rival: str | None = None) -> None:
+        super().__init__()
+        self.referee, self.hold = referee, FORMATS[format]
+        self.players = [{WRITER: rival} if rival and i % 2 else {} for i in range(candidates)]
+
+    async def rollout(self, arena: Arena, artifact: Any, state: EpisodeState) -> EpisodeState:
+        async def standing(results: list[GenerateResult]) -> list[dict[str, float] | None]:
+            prompt = artifact["prompt"]
+            points = await self.hold(arena, prompt, self.referee.replies(prompt, results), state.rng)
+            scores = [mean(won) if won else None for won in points]
+            state.data["scores"] = scores
+            middle = mean(score for score in scores if score is not None)
+            return [None if score is None else {WRITER: score - middle} for score in scores]
+
+        requests = [EpisodeRequest("candidate", artifact, players=players) for players in self.players]
+        state.child_results = await arena.generate_rollouts(requests, together=standing)
+        return state
 
 
 class Tournament(Task):
@@ -136,15 +134,15 @@ class Tournament(Task):
             )
         votes = {"votes": verifiers, "temperature": 0.7} if verifiers > 1 else {}
         self.referee = Referee(decided_by, Judge.configured("tournament", judge, **votes))
-        self.candidates, self.knockout, self.decided_by = candidates, format == "knockout", decided_by
+        self.candidates, self.format, self.decided_by = candidates, format, decided_by
         self.problems, self.held_out = problems(decided_by, prompts)
 
     def setup(self, arena: Arena) -> None:
         arena.add_role(Role(WRITER, system_prompt=system_prompt(self.decided_by), max_tokens=128))
         arena.add_episode("candidate", Candidate())
         arena.add_episode("battle", Battle(self.referee))
-        arena.add_episode("tournament", TournamentEpisode(self.referee, self.candidates, self.knockout))
-        arena.add_episode("match", TournamentEpisode(self.referee, self.candidates, False, BASE))
+        arena.add_episode("tournament", TournamentEpisode(self.referee, self.candidates, self.format))
+        arena.add_episode("match", TournamentEpisode(self.referee, self.candidates, "round_robin", BASE))
         arena.add_store("prompts", ArtifactStore(self.problems, seed=arena.seed))
 
     def requests(self, arena: Arena, n: int) -> list[EpisodeRequest]:
@@ -157,24 +155,20 @@ class Tournament(Task):
         held_out = [self.held_out[i % len(self.held_out)] for i in range(n)]
         requests = [EpisodeRequest("match", problem, is_trainable=False) for problem in held_out]
         results = await arena.generate_rollouts(requests, label=label)
-        written, battles, crossed = [], [], []
+        written, fought, crossed = [], [], []
         for problem, result in zip(held_out, results, strict=True):
             candidates, held = result.children[: self.candidates], result.children[self.candidates :]
             written += [(problem["prompt"], mine.rollout.extras.get("reply", "")) for mine in candidates[::2]]
-            battles += [battle.rollout.extras for battle in held]
+            fought += [battle.rollout.extras for battle in held]
             for (i, j), battle in zip(combinations(range(self.candidates), 2), held, strict=False):
                 value = battle.rollout.extras.get("value")
                 if value is not None and (i + j) % 2:
                     crossed.append(value if j % 2 else 1 - value)
         metrics = {
-            "score_vs_base": _mean(crossed),
-            "unscored": _mean([extras.get("value") is None for extras in battles]),
-            "disagreed": _mean([extras["judge"][0]["agreed"] is False for extras in battles if extras]),
+            "score_vs_base": mean(crossed),
+            "unscored": mean(extras.get("value") is None for extras in fought),
+            "disagreed": mean(extras["judge"][0]["agreed"] is False for extras in fought if extras),
         }
         if self.decided_by != "judge":
-            metrics["best"] = _mean([self.referee.is_best(prompt, reply) for prompt, reply in written])
+            metrics["best"] = mean(self.referee.is_best(prompt, reply) for prompt, reply in written)
         return metrics
-
-
-def _mean(values: list[float] | list[bool]) -> float:
-    return fmean(values) if values else 0.0

@@ -47,7 +47,7 @@ def test_the_table_of_configuration_keys_is_that_of_the_schema():
 def test_the_readmes_preset_is_right():
     [text] = code_blocks("toml")
     config = parse(tomllib.loads(text), "README.md")
-    task = task_of(config)
+    task = task_of(config).parts[""].task
     assert isinstance(task, GameTask)
     assert set(config.roles) <= set(task.game.seats)
 

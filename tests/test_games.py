@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from engine import Arena, EpisodeRequest, read_move
-from engine.matches import match_score
+from engine.matches import seats_in_turn, standing
 from engine.progress import step_metrics
 from engine.task import TaskError, load_task
 from tests.test_arena import WavesClient
@@ -80,21 +80,28 @@ async def test_a_draw_may_cost_both_while_they_learn_and_is_a_draw_in_matches():
     assert drawn.rollout.breakdown["draw"] == {"X": -0.25, "O": -0.25}
     arena = arena_for("tictactoe", lambda messages, player: "?", draw=-0.25)
     assert (await arena.run_episode("tictactoe")).rewards == {"X": -1.5, "O": 0.5}
-    game = load_task("tictactoe", {}).game  # type: ignore[attr-defined]
     arena = arena_for("tictactoe", nth_legal, draw=-0.25)
-    both = {"X": "policy", "O": "policy"}
-    matches = await arena.generate_rollouts([EpisodeRequest("tictactoe-match", players=both)] * 2, label="eval-0")
-    assert match_score(game, matches)["draw"] == 1.0
+    played = await seats_in_turn(arena, "tictactoe-match", ["X", "O"], "policy", 2, label="eval-0")
+    assert standing(played, "itself")["draw_vs_itself"] == 1.0
 
 
 async def test_matches_are_scored_from_the_policys_seat():
     """First always wins: a policy that plays first in every other game wins half."""
     arena = arena_for("nim", lambda messages, player: "[1]")
-    game = load_task("nim", {}).game  # type: ignore[attr-defined]
-    results = await arena.generate_rollouts([EpisodeRequest("nim")] * 4)
-    for result in results:
+    played = await seats_in_turn(arena, "nim", ["First", "Second"], "other", 4, label="eval-0")
+    for result, mine in played:
+        assert result.rollout.players[mine] != "other" in result.rollout.players.values()
         result.rollout.rewards = {"First": 1.0, "Second": -1.0}
-    assert match_score(game, results) == {"win": 0.5, "draw": 0.0, "loss": 0.5, "illegal": 0.0}
+    assert standing(played, "other") == {
+        "win_vs_other": 0.5, "draw_vs_other": 0.0, "loss_vs_other": 0.5, "reward_vs_other": 0.0
+    }  # fmt: skip
+
+
+async def test_an_evaluation_that_failed_throughout_says_so_instead_of_measuring_nothing():
+    arena = arena_for("nim", nth_legal)
+    arena.roles.clear()
+    with pytest.raises(ValueError, match=r"all 3 episodes of an evaluation failed: KeyError: .*no role 'First'"):
+        await seats_in_turn(arena, "nim", ["First", "Second"], "other", 3, label="eval-0")
 
 
 async def test_openings_are_played_by_nobody_and_differ():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 
 import pytest
 
@@ -63,6 +64,13 @@ def prefers(text):
 )
 def test_a_verdict_is_one_last_line_or_there_is_none(reply, verdict):
     assert read_verdict(Completion(reply), WORDS) == verdict
+
+
+@pytest.mark.parametrize("noise", ["Verdict" + ":" * 800 + "A B", "Verdict: " + "-" * 10_000 + "A B"])
+def test_a_judge_caught_in_a_loop_of_marks_is_read_at_once(noise):
+    before = time.process_time()
+    assert read_verdict(Completion(noise), WORDS) is None
+    assert time.process_time() - before < 0.2
 
 
 @pytest.mark.parametrize("reason", [reason for reason in StopReason if reason is not StopReason.STOP])

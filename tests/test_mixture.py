@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
+import threading
 import tomllib
 from itertools import pairwise
 from pathlib import Path
@@ -33,7 +35,7 @@ from engine.scopes import qualified
 from engine.store import Store
 from engine.task import load_task
 from tests.test_arena import WavesClient
-from tests.test_run import facts
+from tests.test_run import facts, until
 
 SMALL = {
     "model": {"source": "pocket", "context": 256},
@@ -247,6 +249,21 @@ async def test_a_task_that_spawns_episodes_needs_to_know_nothing_of_the_others(n
     assert played[0] == played[1]
 
 
+async def test_a_task_that_goes_through_its_data_in_turn_meets_all_of_it():
+    class InTurn(Words):
+        def requests(self, arena, n):
+            return [EpisodeRequest("word", [self.words[(arena.played + i) % len(self.words)], 0]) for i in range(n)]
+
+    words = list("abcdefgh")
+    mixture, arena = two()
+    mixture.parts["left"] = Part(InTurn(words), 1.0)
+    batches = [await arena.generate_rollouts(mixture.requests(arena, 8)) for _ in range(4)]
+    asked = [r.rollout.artifact[0] for batch in batches for r in batch if r.rollout.episode_type == "left/word"]
+    assert asked == words * 2
+    assert arena.played == 32
+    assert [result.rollout.id for result in batches[3]] == [str(24 + i) for i in range(8)]
+
+
 def flat(result):
     nodes = [node.rollout for node in result.walk()]
     return [(r.id, r.episode_type, r.artifact, r.rewards, r.breakdown, r.extras, r.players, r.error) for r in nodes]
@@ -332,6 +349,13 @@ def test_a_mixture_that_is_none_is_explained(changes, problem):
     assert problem in refusal(**changes)
 
 
+def test_settings_that_are_right_together_may_come_in_any_order():
+    words = ["tasks.k.name=kuhn_poker", "eval.metric=k/nash_conv", "tasks.k.weight=0"]
+    for order in (words, words[::-1]):
+        beside = override(parse({"task": {"name": "nim"}}, ""), order)
+        assert (beside.parts["k"].name, beside.parts["k"].weight) == ("kuhn_poker", 0.0)
+
+
 def test_an_unknown_task_or_role_is_explained_by_the_name_in_the_mixture():
     with pytest.raises(TaskError, match=r"\[tasks.x\]: no task 'nmi'; nearest: nim"):
         task_of(config(tasks={"x": {"name": "nmi"}}))
@@ -371,14 +395,20 @@ def test_the_mixture_in_the_documentation_is_right():
 # A whole run
 
 
+ODD = config(
+    tasks={"nim": {}, "sums": SUMS},
+    credit={"kind": "grpo"},
+    roles={"sums/Solver": {"max_tokens": 3, "tags": ["<novice>", "<expert>"]}, "nim/First": {"tags": ["a", "b"]}},
+    rewards={"right": {"weight": 0.5}, "length": {"options": {"most": 2}, "roles": ["sums/Solver"]}},
+)
+"""Tasks, tags and rewards at once."""
+
+
 async def test_a_run_of_several_tasks_goes_on_bit_for_bit(tmp_path: Path):
-    mixed = config(
-        tasks={"nim": {}, "sums": SUMS}, credit={"kind": "grpo"}, roles={"sums/Solver": {"max_tokens": 3}}
-    )
-    whole = Run.create(mixed, tmp_path, "whole")
+    whole = Run.create(ODD, tmp_path, "whole")
     await whole.start()
     assert whole.state is RunState.FINISHED, whole.reason
-    first = Run.create(set_value(mixed, "run.steps", "2"), tmp_path, "halves")
+    first = Run.create(set_value(ODD, "run.steps", "2"), tmp_path, "halves")
     await first.start()
     second = Run.open(first.folder)
     await second.set("run.steps", "4")
@@ -390,3 +420,45 @@ async def test_a_run_of_several_tasks_goes_on_bit_for_bit(tmp_path: Path):
         assert store.last_step().metrics.keys() >= {"reward/nim/First", "reward/sums/Solver/right"}  # type: ignore[union-attr]
     assert kinds == ["nim/nim"] * 6 + ["sums/problem"] * 6
     assert json.loads(json.dumps(whole.evaluations.latest)).keys() >= {"nim/win_vs_random", "sums/accuracy"}
+
+
+async def test_each_task_prepares_once_before_its_first_episode_while_the_event_loop_goes_on(tmp_path, monkeypatch):
+    ready, begun = threading.Event(), []
+
+    def prepare(self) -> None:
+        assert ready.wait(20), "nothing else could go on meanwhile"
+        begun.append(type(self).__name__)
+
+    monkeypatch.setattr("engine.task.Task.prepare", prepare)
+    config = parse(SMALL | {"tasks": {"nim": {}, "sums": SUMS}, "run": SMALL["run"] | {"steps": 1}}, "test")
+    run = Run.create(config, tmp_path, "prepared")
+    playing = asyncio.create_task(run.start())
+    await asyncio.sleep(0.5)
+    ready.set()
+    await playing
+    assert (run.state, begun) == (RunState.FINISHED, ["GameTask", "Arithmetic"]), run.reason
+
+
+async def test_several_tasks_are_played_ahead_and_what_waited_is_learnt_from_once_as_it_was_scored(tmp_path: Path):
+    ahead = override(ODD, ["run.max_staleness=2", "eval.every=1", "eval.episodes=24", "checkpoint.every=3"])
+    first = Run.create(ahead, tmp_path, "ahead")
+    playing = asyncio.create_task(first.start())
+    await until(lambda: first.step >= 1 and first.status().queued >= 12)
+    await first.set("rewards.right.weight", "0.25")
+    await first.stop()
+    await playing
+    second = Run.open(first.folder)
+    await second.start()
+    assert second.state is RunState.FINISHED, second.reason
+    with Store.open(second.folder, read_only=True) as store:
+        for step in range(1, 5):
+            learnt = [episode.rollout for episode in store.episodes(step=step, evaluation=False)]
+            assert [rollout.id for rollout in learnt] == [str(12 * (step - 1) + i) for i in range(12)]
+            assert [rollout.episode_type for rollout in learnt] == ["nim/nim"] * 6 + ["sums/problem"] * 6
+            for rollout in learnt[6:]:
+                right, short = (rollout.breakdown[name]["sums/Solver"] for name in ("right", "length"))
+                weight = 0.25 if rollout.edits["rewards.right"] else 0.5
+                assert rollout.rewards["sums/Solver"] == weight * right + short
+                assert rollout.tags["sums/Solver"] in ("<novice>", "<expert>")
+        edits = [e.rollout.edits["rewards.right"] for n in (1, 4) for e in store.episodes(step=n, evaluation=False)]
+    assert edits == [0] * 12 + [1] * 12

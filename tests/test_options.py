@@ -21,6 +21,7 @@ class Taker:
         style: Literal["short", "long"] = "short",
         names: list[str] | None = None,
         weights: dict[str, float] | None = None,
+        counts: dict[str, int] = {},  # noqa: B006
         anything: Any = None,
         loose=None,
     ) -> None: ...
@@ -52,6 +53,8 @@ def test_what_fits_is_passed_as_it_is(options):
         ({"style": "odd"}, "t: option 'style' wants one of short, long, not 'odd'"),
         ({"names": "a"}, "t: option 'names' wants a list of texts, not 'a'"),
         ({"names": [1]}, "t: option 'names' wants a list of texts, not 1"),
+        ({"weights": {"a": "b"}}, "t: option 'weights' wants a table of numbers, not 'b'"),
+        ({"counts": "a"}, "t: option 'counts' wants a table, each value a whole number, not 'a'"),
         ({"stile": "odd"}, "t: no option 'stile'; did you mean 'style'?"),
     ],
 )
@@ -59,6 +62,27 @@ def test_what_does_not_fit_is_named(options, says):
     with pytest.raises(ValueError, match=r"^t: ") as raised:
         checked("t", partial(Taker, "x"), options)
     assert says.rstrip("?") in str(raised.value)
+
+
+def test_an_option_may_have_any_name_python_allows(recwarn):
+    def taker(*, json: int, copy: Count = 1, model_config: str = "", _own: float = 0.0) -> None: ...
+
+    options = {"json": 1, "copy": 2, "model_config": "x", "_own": 0.5}
+    assert checked("t", taker, options) == options
+    with pytest.raises(ValueError, match="t: option 'copy' wants a whole number from 1 to 100000, not 0"):
+        checked("t", taker, {**options, "copy": 0})
+    with pytest.raises(ValueError, match="t: option 'json' is missing: it wants a whole number"):
+        checked("t", taker, {})
+    assert not recwarn.list
+
+
+def test_a_list_will_do_for_a_tuple():
+    def taker(*, pair: tuple[int, int] = (1, 2)) -> None: ...
+
+    assert checked("t", taker, {"pair": [3, 4]}) == {"pair": (3, 4)}
+    for wrong in ([3], [3, "4"], "34"):
+        with pytest.raises(ValueError, match="t: option 'pair' wants 2 numbers, not"):
+            checked("t", taker, {"pair": wrong})
 
 
 def test_what_is_missing_is_named_and_every_problem_has_a_line():

@@ -40,7 +40,7 @@ def test_a_built_in_preset_fits_the_schema_and_its_task(name, own):
 @pytest.mark.parametrize("name", presets.FIRST)
 def test_the_embedded_model_is_asked_in_the_words_it_was_trained_on(name, own):
     config = load(presets.find(name))
-    task = task_of(config)
+    task = task_of(config).parts[""].task
     assert isinstance(task, GameTask)
     assert {role.prompt for role in config.roles.values()} == {task.game.prompt}
     assert config.model.context == 256

@@ -20,6 +20,13 @@ def test_400_points_are_odds_of_10_to_1():
     assert expected(1, 2) + expected(2, 1) == pytest.approx(1)
 
 
+def test_ratings_a_million_apart_are_still_ratings():
+    """A large `k` and many battles in a step drive them there."""
+    assert expected(-1e6, 1e6) == pytest.approx(0)
+    assert expected(1e6, -1e6) == pytest.approx(1)
+    assert elo_gain(-1e6, 1e6, 1.0) == pytest.approx(20)
+
+
 @pytest.mark.parametrize(("score", "after"), [(1, (1010, 990)), (0.5, (1000, 1000)), (0, (990, 1010))])
 def test_equals_move_by_half_of_k(score, after):
     assert elo({}, "a", "b", score) == dict(zip("ab", after, strict=True))

@@ -82,6 +82,13 @@ async def test_among_several_tasks_a_role_is_meant_by_its_whole_name():
         assert paid == ({"k/First": 1.0} if result.rollout.episode_type == "k/nim" else {})
 
 
+async def test_a_role_of_a_held_out_set_costs_the_task_beside_it_nothing():
+    letter = {**REGEX, "roles": ["First", "held/X"]}
+    setup = config(tasks={"held": {"name": "tictactoe", "weight": 0.0}}, rewards={"letter": letter})
+    for result in await play(setup):
+        assert result.rollout.breakdown["letter"] == {"First": 1.0}
+
+
 async def test_a_function_of_ones_own_is_a_file_beside_the_preset(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.py").write_text(

@@ -128,6 +128,22 @@ async def test_json_that_can_be_read_in_two_ways_or_in_none_is_none(text):
     assert await worth("json_schema", text, fits={}) == 0
 
 
+@pytest.mark.parametrize(
+    ("text", "fits", "value"),
+    [
+        ("[" + ",".join(f'{{"a": {i}}}' for i in range(7000)) + "]", {"uniqueItems": True}, 1),
+        ('[{"a": 1, "b": 2}, {"b": 2.0, "a": 1}]', {"uniqueItems": True}, 0),
+        ('[true, 1, "true"]', {"uniqueItems": True}, 1),
+        ("1" * 4000, {"multipleOf": 0.1}, 0),
+        ("1e400", {"multipleOf": 0.1}, 0),
+    ],
+)
+async def test_json_that_is_long_or_large_neither_holds_up_a_run_nor_fails_it(text, fits, value):
+    began = time.monotonic()
+    assert await worth("json_schema", text, fits=fits) == value
+    assert time.monotonic() - began < 10  # compared each with each it would be minutes
+
+
 @pytest.mark.parametrize("name", ["regex", "json_schema"])
 async def test_a_reply_can_hold_up_no_pattern(name):
     pattern, text = r"^(\w+\w*)+$", "a" * 60 + "!"
@@ -200,6 +216,7 @@ async def test_a_function_of_ones_own(tmp_path):
         ("regex", {"pattern": "("}, "option 'pattern' = '\\('"),
         ("regex", {}, "option 'pattern' is missing"),
         ("json_schema", {"fits": {"type": "objct"}}, "option 'fits.type'"),
+        ("json_schema", {"fits": {"items": {"patternProperties": {"^(a+)+$": {}}}}}, "patternProperties"),
         ("length", {"least": 5, "most": 4}, "'least' = 5 is more than 'most' = 4"),
         ("constitution", {"principles": []}, "at least one"),
         ("./gone.py:f", {}, "no file at .*gone.py"),

@@ -320,13 +320,19 @@ def is_gone(pid: int, patience: float = 5.0) -> bool:
 
 
 @on_linux
-async def test_a_run_that_is_called_off_leaves_no_process(started):
-    running_one = asyncio.create_task(run("import time; time.sleep(30)"))
-    await asyncio.sleep(0.3)
-    running_one.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await running_one
-    assert is_gone(started[0])
+async def test_a_run_that_is_called_off_at_any_moment_leaves_no_process_and_no_folder(
+    started, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    for seconds in (0.0, 0.002, 0.005, 0.01, 0.02, 0.3):
+        running_one = asyncio.create_task(run("import time; time.sleep(30)"))
+        await asyncio.sleep(seconds)
+        running_one.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running_one
+        assert not any(tmp_path.iterdir())
+    assert started
+    assert not any(Path(f"/proc/{pid}").exists() for pid in started)  # as a zombie it would
 
 
 @on_linux

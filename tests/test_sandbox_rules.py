@@ -151,6 +151,20 @@ async def test_paths_lead_nowhere_else():
             await run_python({path: ""}, ["x.py"])
 
 
+async def test_what_code_says_of_its_errors_is_kept_short():
+    code = """
+import json, os
+def fail(x):
+    line = json.dumps({'error': 'E' * 50_000, 'says': 's' * 50_000})
+    [os.write(fd, line.encode() + b'\\n') for fd in range(3, 9) if is_open(fd)]
+def is_open(fd):
+    try: return os.fstat(fd)
+    except OSError: return False
+"""
+    [outcome] = await call_python({"m.py": code}, [("m", "fail", [1])])
+    assert (outcome.error, outcome.says) == ("E" * 200, "s" * 200)
+
+
 async def test_functions_are_called_and_what_is_no_answer_is_none():
     code = """
 import os
@@ -177,7 +191,8 @@ def late(x): return 1
     [
         (1, 1, True), (1, 1.0, True), (1, 1.5, False), (1, True, False), (True, True, True), (False, 0, False),
         (1.0, 1, True), (0.3, 0.1 + 0.2, True), (0.5, 0.6, False), (1.0, float("nan"), False),
-        (float("inf"), 1.0, False), ("a", "a", True), ("a", ["a"], False), (None, None, True), (None, 0, False),
+        (float("inf"), 1.0, False), (1.0, 10**400, False),
+        ("a", "a", True), ("a", ["a"], False), (None, None, True), (None, 0, False),
         ((1, 2), [1, 2], True), ([1, 2], [1, 2, 3], False), ([1, [2]], [1, [2]], True), ({"a": 1}, {"a": 1}, True),
         ({1: 2}, {"1": 2}, True), ({"a": 1}, {"a": 1, "b": 2}, False), ({}, [], False),
     ],

@@ -10,21 +10,29 @@ import pytest
 from engine import (
     Arena,
     ChatEpisode,
+    Completion,
+    Episode,
     EpisodeRequest,
+    GenerateResult,
     GRPOCredit,
     RAECredit,
     Role,
+    Rollout,
     Rubric,
     SingleTurnEpisode,
+    Turn,
     batches,
 )
-from engine.assembly import arena_of
+from engine.assembly import apply_edit, arena_of
 from engine.config import parse
-from engine.events import RunState
+from engine.credit import groups, training_records
+from engine.events import EditApplied, RunState
 from engine.inference.scripted import ScriptedClient
 from engine.mixture import task_of
 from engine.run import Run
 from engine.store import Store
+from engine.training.preferences import pairs
+from engine.types import Credit
 from tests.test_run import small
 
 TAGS = ("<novice>", "<expert>")
@@ -129,6 +137,43 @@ async def test_rewards_are_compared_under_the_same_tag_alone():
             assert rollout.turns[0].credit.baseline == pytest.approx(mean)  # type: ignore[union-attr]
 
 
+class Quiz(Episode):
+    """B asks four of A; what it gets hangs on what they are worth."""
+
+    rubric = Rubric([lambda rollout, arena: {"B": float(len(rollout.extras["asked"]))}])
+
+    async def rollout(self, arena, artifact, state):
+        await self.call_model("B", "Ask.", arena)
+        state.data["asked"] = await arena.generate_rollouts([EpisodeRequest("ask")] * 4)
+        await arena.generate_rollouts([EpisodeRequest("ask", is_trainable=False)])
+        return state
+
+    def get_extras(self, state):
+        return {"asked": [result.rollout.tags["A"] for result in state.data["asked"]]}
+
+
+async def test_a_whole_tree_is_played_under_the_same_tags_so_that_they_part_no_siblings():
+    made = arena(credit=GRPOCredit())
+    made.add_episode("quiz", Quiz())
+    results = await made.generate_rollouts([EpisodeRequest("quiz")] * 20)
+    assert {tag for result in results for tag in result.rollout.extras["asked"]} == set(TAGS)
+    for result in results:
+        *asked, informed = [child.rollout.tags["A"] for child in result.children]
+        assert asked == [result.rollout.tags["A"]] * 4
+        assert informed == "<expert>"  # it never trains
+    sizes = [len(rollouts) for name, rollouts in groups(results) if ">ask" in name and rollouts]
+    assert sizes == [4] * 20
+
+
+def test_a_preference_is_between_conversations_under_the_same_tags():
+    def said(rollout: str, tag: str, reward: float) -> GenerateResult:
+        turn = Turn("A", 0, [], Completion("", [1], [2], [-0.5], [0]), credit=Credit(reward, reward))
+        return GenerateResult(Rollout(rollout, "talk", turns=[turn], rewards={"A": reward}, tags={"B": tag}))
+
+    results = [said("0", TAGS[0], 1.0), said("1", TAGS[1], 0.0), said("2", TAGS[0], 0.5)]
+    assert pairs(training_records(results)) == [(("0", "A"), ("2", "A"))]
+
+
 async def test_each_tag_has_a_baseline_of_its_own():
     made = arena(credit=RAECredit())
     made.records(await made.generate_rollouts([EpisodeRequest("talk")] * 10))
@@ -137,8 +182,12 @@ async def test_each_tag_has_a_baseline_of_its_own():
 
 def test_tags_are_configured_and_edited_like_anything_of_a_role():
     setup = parse({"task": {"name": "nim"}, "roles": {"First": {"tags": list(TAGS)}}}, "")
-    roles = arena_of(setup, task_of(setup)).roles
-    assert (roles["First"].tags, roles["Second"].tags) == (TAGS, ())
+    arena = arena_of(setup, task_of(setup))
+    assert (arena.roles["First"].tags, arena.roles["Second"].tags) == (TAGS, ())
+    setup = apply_edit(EditApplied(1, 0, "roles.First.tags", "", '["a", "b"]'), setup, arena)
+    assert arena.roles["First"].tags == ("a", "b")
+    apply_edit(EditApplied(2, 0, "roles.First.tags", "", ""), setup, arena)
+    assert arena.roles["First"].tags == ()  # the task's own, which a key that is emptied brings back
 
 
 async def test_the_record_keeps_a_rollouts_tags(tmp_path):

@@ -7,8 +7,12 @@ import math
 import pytest
 
 from engine import Arena, Episode, EpisodeRequest, Role, Rubric, SingleTurnEpisode
+from engine.assembly import arena_of as configured
+from engine.config import parse
 from engine.events import EpisodeFinished
 from engine.inference.scripted import ScriptedClient
+from engine.mixture import task_of
+from engine.rubric import RewardSetting
 
 
 class Say(SingleTurnEpisode):
@@ -108,3 +112,35 @@ async def test_who_failed_is_left_out():
     )
     assert good.rewards == {"Writer": 1.0}
     assert (bad.rollout.error, bad.rewards) == ("RuntimeError: no", {})
+
+
+@pytest.mark.parametrize("name", ["head_to_head", "tournament"])
+@pytest.mark.parametrize("scope", ["", "x/"])
+async def test_a_comparison_is_weighed_by_the_configuration_and_only_where_it_trains(name, scope):
+    played = {"name": name, "options": {"decided_by": "largest"}}
+    compares = {"head_to_head": "duel", "tournament": "standing"}[name]
+    table = {compares: {"weight": 3.0, "roles": [f"{scope}Writer"]}, "length": {"options": {"most": 1}}}
+    tasks = {"tasks": {"x": played}} if scope else {"task": played}
+    config = parse({**tasks, "rewards": table}, "test")
+    task = task_of(config)
+    arena = configured(config, task)
+    arena.connect(ScriptedClient(lambda messages, player, rng: f"{rng.randint(1, 99)}"))
+    [result] = await arena.generate_rollouts(task.requests(arena, 1))
+    written = [child for child in result.children if child.rewards]
+    assert any(child.rewards.values() for child in written)
+    for child in written:
+        of = {function: values[f"{scope}Writer"] for function, values in child.rollout.breakdown.items()}
+        assert child.rewards == {f"{scope}Writer": 3.0 * of[compares] + of["length"]}
+    measured: list = []
+    arena.on_labelled = measured.extend
+    await task.evaluate(arena, 2, "eval-0")
+    candidates = [child for top in measured for child in top.children if child.rewards]
+    assert all(child.rewards == child.rollout.breakdown[compares] for child in candidates)
+
+
+async def test_a_comparison_of_weight_0_may_make_no_judgement():
+    arena, _ = arena_of(lambda results: [None, {"Writer": 9.0}])
+    arena.rewards = {"ranking": RewardSetting(0.0)}
+    result = await play(arena)
+    assert [child.rewards for child in result.children[:2]] == [{"Writer": -0.25}] * 2
+    assert [child.rollout.unscored for child in result.children] == [None] * 3

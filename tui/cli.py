@@ -85,24 +85,27 @@ def export(args: argparse.Namespace) -> int:
 
 
 def list_presets(args: argparse.Namespace) -> int:
-    for info in preset_infos():
-        print(f"{info.name:<18} {info.source:<9} {info.problem or info.title}")
+    infos = preset_infos()
+    wide = max((len(info.name) for info in infos), default=0)
+    for info in infos:
+        print(f"{info.name:<{wide}}  {info.source:<8}  {info.problem or info.title}")
         if info.teaches:
-            print(f"{'':<18} {'':<9} {info.teaches}")
+            print(f"{'':<{wide}}  {'':<8}  {info.teaches}")
     print(f"\nYours go into {presets.user_folder()}", file=sys.stderr)
     return 0
 
 
 def list_runs(args: argparse.Namespace) -> int:
     found = summaries(args.runs_dir)
+    wide = max([20, *(len(item.name) for item in found)])
     for item in found:
         info = run_info(item)
         if info.problem:
-            print(f"{info.name:<20} damaged      {info.problem}")
+            print(f"{info.name:<{wide}} damaged      {info.problem}")
             continue
         measured = f"{words.label(info.metric)} {words.number(info.value)}" if info.value is not None else ""
         steps = f"{info.step}/{info.steps}"
-        print(f"{info.name:<20} {info.state:<12} {steps:>9}  {measured:<27} {info.title}  {info.when}".rstrip())
+        print(f"{info.name:<{wide}} {info.state:<12} {steps:>9}  {measured:<27} {info.title}  {info.when}".rstrip())
     if not found:
         print(f"no runs in {args.runs_dir}", file=sys.stderr)
     return 0

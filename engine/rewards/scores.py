@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import unicodedata
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -135,6 +135,7 @@ def json_schema(*, fits: dict[str, Any], tag: str = "") -> Score:
     """1 if the reply is one JSON value, bare or in one fenced block, that fits a JSON Schema.
 
     Draft 2020-12, or the one that it names. References lead to places within it: none is fetched from elsewhere.
+    `patternProperties` is refused: a reply may name a property that takes forever to match.
     """
     from jsonschema import Draft202012Validator, SchemaError
     from jsonschema.validators import extend, validator_for
@@ -146,13 +147,16 @@ def json_schema(*, fits: dict[str, Any], tag: str = "") -> Score:
     except SchemaError as error:
         place = ".".join(["fits", *map(str, error.absolute_path)])
         raise ValueError(f"reward 'json_schema': option {place!r}: {error.message}") from None
-    validator = extend(kind, {"pattern": _pattern})(fits, registry=Registry())
+    if "patternProperties" in _keywords(fits):
+        raise ValueError("reward 'json_schema': option 'fits' has patternProperties, which nothing bounds in time")
+    bounded = {"pattern": _pattern, "uniqueItems": _unique}
+    validator = extend(kind, bounded)(fits, registry=Registry())
 
     def score(reply: Reply) -> float:
         value = read_json(reply.within(tag) or "")
         try:
             return float(value is not None and validator.is_valid(value[0]))
-        except (RecursionError, TimeoutError):  # nested too deep, or made to match forever
+        except (RecursionError, TimeoutError, OverflowError):  # too deep, matching forever, too large
             return 0.0
 
     return score
@@ -165,6 +169,35 @@ def _pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterat
 
     if isinstance(instance, str) and not engine.search(pattern, instance, timeout=MATCHING_SECONDS):
         yield ValidationError(f"{instance!r} does not match {pattern!r}")
+
+
+def _unique(validator: Any, wanted: bool, instance: Any, schema: Any) -> Iterator[Exception]:
+    """JSON Schema's `uniqueItems`, in linear time."""
+    from jsonschema import ValidationError
+
+    if wanted and isinstance(instance, list) and len({*map(_frozen, instance)}) < len(instance):
+        yield ValidationError("items are not all different")
+
+
+def _frozen(value: Any) -> Hashable:
+    """A JSON value as one that can be hashed: equal where JSON Schema calls the values equal."""
+    if isinstance(value, dict):
+        return frozenset((key, _frozen(inner)) for key, inner in value.items())
+    if isinstance(value, list):
+        return tuple(map(_frozen, value))
+    return str(value).encode() if isinstance(value, bool) else value
+
+
+def _keywords(schema: Any) -> Iterator[str]:
+    """Every keyword of a schema, those within others included; names of properties are none."""
+    if isinstance(schema, list):
+        for inner in schema:
+            yield from _keywords(inner)
+    elif isinstance(schema, dict):
+        for name, value in schema.items():
+            yield name
+            is_named = name in ("properties", "$defs", "definitions", "dependentSchemas")
+            yield from _keywords([*value.values()] if is_named else value)
 
 
 def length(*, least: Count = 1, most: Count, unit: Literal["words", "characters", "tokens"] = "words") -> Score:

@@ -20,7 +20,11 @@ def setting(name: str, table: RewardConfig, arena: Arena) -> RewardSetting:
     """
     _check("role", table.roles, arena.roles, name)
     _check("type of episode", table.episodes, arena.episodes, name)
-    own = dict.fromkeys(function for episode in arena.episodes.values() for function in episode.rubric.functions)
+    own = dict.fromkeys(
+        function
+        for episode in arena.episodes.values()
+        for function in (*episode.rubric.functions, *episode.comparisons)
+    )
     if name in own and table.function:
         raise TaskError(f"[rewards.{name}]: the task has a reward function {name!r}; give yours another name")
     try:
@@ -44,7 +48,7 @@ def _added(function: str, table: RewardConfig, arena: Arena) -> RewardFunction:
 
     async def scored(rollout: Rollout, arena: Arena) -> Rewards:
         rewards: dict[str, float] = {}
-        for role in arena.roles:
+        for role in dict.fromkeys(turn.role for turn in rollout.turns):
             if arena.prefix + role in of_role:
                 found = of_role[arena.prefix + role](rollout, arena)
                 found = await found if inspect.isawaitable(found) else found

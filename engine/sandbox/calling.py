@@ -18,6 +18,8 @@ from typing import Any
 from engine.sandbox.running import ORDINARY, Limits, run_python
 
 CALLER = "__call__.py"
+SAID = 200
+"""Characters of an exception's name and of its words: judged code may write them itself."""
 Call = tuple[str, str, list[Any]]
 """Module, function, arguments that JSON can hold."""
 
@@ -66,7 +68,10 @@ def same_value(expected: Any, value: Any) -> bool:
     if isinstance(expected, bool) or isinstance(value, bool):
         return expected is value
     if isinstance(expected, float) and isinstance(value, int | float):
-        return math.isclose(expected, value, rel_tol=1e-6, abs_tol=1e-6)
+        try:
+            return math.isclose(expected, value, rel_tol=1e-6, abs_tol=1e-6)
+        except OverflowError:  # a whole number beyond what fractions can be
+            return False
     return expected == value
 
 
@@ -80,5 +85,5 @@ def _outcome(line: str) -> Outcome:
         if answer.keys() == {"value"}:
             return Outcome(answer["value"])
         if answer.keys() == {"error", "says"} and all(isinstance(text, str) for text in answer.values()):
-            return Outcome(None, answer["error"], answer["says"])
+            return Outcome(None, answer["error"][:SAID], answer["says"][:SAID])
     return Outcome(error="NoAnswer", says="what it wrote isn't an answer")

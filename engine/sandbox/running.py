@@ -50,7 +50,8 @@ class Limits:
     file_size: int = 1_000_000
     """Bytes of one file."""
     disk: int = 8_000_000
-    """Bytes of all files. Looked at twenty times a second: a quick program may exceed it before it is ended."""
+    """Bytes of all files. Looked at twenty times a second: a quick program may exceed it before it is ended. Files
+    that it removes and holds open aren't seen; as many as a process may open, each of up to `file_size`."""
     files: int = 200
     """Files and folders, those it is given among them, in the same way."""
     output: int = 65_536

@@ -226,10 +226,11 @@ class Learner:
             )
         return self.measured_tokens
 
-    def _room(self, microbatch: Microbatch, train: TrainConfig) -> float:
-        """Bytes that a pass may have in use: on a GPU what it needs, where waiting for less would leave it idle."""
+    def _room(self, microbatch: Microbatch, train: TrainConfig) -> float | None:
+        """Bytes that a pass may have in use on a GPU: what it needs. On a CPU None, for MLX would wait by turning
+        in a loop, on the core that the app has."""
         if models.machine().on_cpu:
-            return 0.0
+            return None
         length = microbatch.tokens.shape[1]
         if self._needed is None or length > self._needed_length:
             with budget.waiting(0):
@@ -265,9 +266,9 @@ class _Pass:
     """A backward pass that is being computed."""
 
     def __init__(
-        self, microbatch: Microbatch, value: mx.array, measured: Measured, gradients: Packed, room: float
+        self, microbatch: Microbatch, value: mx.array, measured: Measured, gradients: Packed, room: float | None
     ) -> None:
-        """`room`: bytes it may have in use at once."""
+        """`room`: bytes it may have in use at once, if that is bounded."""
         self._microbatch, self._value, self._measured = microbatch, value, measured
         self._gradients = gradients
         with budget.explained(microbatch), budget.waiting(room):

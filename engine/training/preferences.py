@@ -40,17 +40,18 @@ class Judgement(NamedTuple):
 def pairs(records: Sequence[TrainingRecord]) -> list[Pair]:
     """Best with worst, second best with second worst, and so on; no conversation twice.
 
-    Compared are conversations of one role in one type of episode whose first prompts are equal token by token, and
-    which got different rewards. Of equal rewards the conversation that comes first in `records` counts as better.
+    Compared are conversations of one role in one type of episode under the same skill tags whose first prompts are
+    equal token by token, and which got different rewards. Of equal rewards the conversation that comes first in
+    `records` counts as better.
     """
     openings: dict[Conversation, TrainingRecord] = {}
     for record in records:
         first = openings.setdefault(record.conversation, record)
         if record.turn < first.turn:
             openings[record.conversation] = record
-    alike: dict[tuple[str, str, tuple[int, ...]], list[TrainingRecord]] = defaultdict(list)
+    alike: dict[tuple[object, ...], list[TrainingRecord]] = defaultdict(list)
     for opening in openings.values():
-        alike[opening.episode_type, opening.role, tuple(opening.prompt_tokens)].append(opening)
+        alike[opening.episode_type, opening.role, opening.tags, tuple(opening.prompt_tokens)].append(opening)
     made = []
     for group in alike.values():
         ranked = sorted(group, key=lambda record: -record.reward)

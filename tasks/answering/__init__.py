@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from engine import Arena, EpisodeState, Example, Rubric, SingleTurnEpisode
+from engine import Arena, EpisodeState, Example, Parts, Rubric, SingleTurnEpisode, TaskError, is_on_hub, read_number
 
 
 class Answering(SingleTurnEpisode):
@@ -35,6 +36,27 @@ def answers(*parts: Iterable[Example]) -> list[str]:
     """Every answer there is, as a text, once."""
     keys = [example.answer for part in parts for example in part if example.answer is not None]
     return list(dict.fromkeys(str(a) for key in keys for a in (key if isinstance(key, list) else [key])))
+
+
+def check_numbers(parts: Parts, column: str) -> None:
+    """Raises `TaskError` for a key that is no number: found by the reward, it would cost a rollout each time."""
+    for example in [*parts.train, *parts.held_out]:
+        keys = example.answer if isinstance(example.answer, list) else [example.answer]
+        if any(read_number(str(key)) is None for key in keys):
+            raise TaskError(
+                f"{example.place}: column {column!r} wants an answer that ends in one number, not {keys}"
+            )
+
+
+def read_early(source: str, prepare: Callable[[], None]) -> None:
+    """Prepares what is read from files, so that what is wrong is told before a run begins; the hub is asked in it.
+
+    Raises `TaskError` where the hub can't be asked at all, before a model is loaded for it.
+    """
+    if not is_on_hub(source):
+        prepare()
+    elif find_spec("datasets") is None:
+        raise TaskError(f"{source}: a data set of the hub needs a package: pip install 'selfplay-tui[data]'")
 
 
 def bundled(path: str) -> str:

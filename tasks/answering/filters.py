@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 
-from engine import GenerateResult
+from engine import GenerateResult, StopReason
 
 Passed = list[bool | None]
 """Of each answer, whether it passed; None for no verdict."""
@@ -13,6 +13,12 @@ Passed = list[bool | None]
 
 def text(attempt: GenerateResult) -> str:
     return attempt.rollout.extras.get("reply", "")
+
+
+def whole(attempt: GenerateResult) -> str:
+    """What an attempt says, or nothing if it was cut off."""
+    ended = all(turn.completion.stop_reason is StopReason.STOP for turn in attempt.rollout.turns)
+    return text(attempt) if ended else ""
 
 
 def survivors(replies: Sequence[str], passed: Passed, keep: int) -> list[int]:

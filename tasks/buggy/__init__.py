@@ -7,7 +7,11 @@ compared here.
 from __future__ import annotations
 
 import asyncio
+import builtins
+import io
+import keyword
 import re
+import tokenize
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +28,12 @@ EDIT = re.compile(r"<<<<<<< SEARCH\n(.*?)^=======\n(.*?)^>>>>>>> REPLACE", re.DO
 LIMITS = Limits(cpu=1)
 """All tests take a tenth of a second; what takes a whole one doesn't end."""
 MARKS = ("<<<<<<< SEARCH", "\n=======\n", ">>>>>>> REPLACE")
+LONGEST = 4000
+"""Characters of a reply that is read, and of a module: of more, taking apart what was made for it takes minutes."""
+SHORT = 4
+"""Characters of a name, text or comment that says nothing to anybody."""
+PYTHONS = {*keyword.kwlist, *keyword.softkwlist, *dir(builtins)}
+WORDS = (tokenize.NAME, tokenize.STRING, tokenize.COMMENT)
 
 
 @dataclass(frozen=True)
@@ -39,11 +49,12 @@ class Verdict:
 
 
 def edited(source: str, reply: str) -> str | None:
-    """The module after the one edit that a reply holds; None if it holds none or several, or it doesn't fit.
+    """The module after the one edit that a reply holds; None if it holds none or several, or it doesn't fit, or
+    more than `LONGEST` characters.
 
     What is searched for has to be in the module exactly once, as whole lines.
     """
-    if any(reply.count(mark) != 1 for mark in MARKS):
+    if len(reply) > LONGEST or any(reply.count(mark) != 1 for mark in MARKS):
         return None
     found = EDIT.search(reply)
     if found is None:
@@ -52,7 +63,39 @@ def edited(source: str, reply: str) -> str | None:
     text = "\n" + source
     if not old.strip() or text.count("\n" + old) != 1:
         return None
-    return text.replace("\n" + old, "\n" + new)[1:]
+    result = text.replace("\n" + old, "\n" + new)[1:]
+    return result if len(result) <= LONGEST else None
+
+
+def brings_words(before: str, after: str) -> bool:
+    """Whether an edit brings in words: a name, text or comment, longer than `SHORT`, that is Python's no more than
+    the module's. Who breaks a module could tell by them how to repair it."""
+    words = _words(after)
+    return words is None or any(len(word) > SHORT for word in words - (_words(before) or set()) - PYTHONS)
+
+
+def code_of(source: str) -> str:
+    """A source without what doesn't change what it does: comments, blank lines, spaces within a line."""
+    tokens = _tokens(source)
+    if tokens is None:
+        return source
+    layout = {tokenize.INDENT: "{", tokenize.DEDENT: "}", tokenize.NEWLINE: ";"}
+    dropped = (tokenize.COMMENT, tokenize.NL)
+    return " ".join(layout.get(token.type, token.string) for token in tokens if token.type not in dropped)
+
+
+def _words(source: str) -> set[str] | None:
+    tokens = _tokens(source)
+    return None if tokens is None else {token.string for token in tokens if token.type in WORDS}
+
+
+def _tokens(source: str) -> list[tokenize.TokenInfo] | None:
+    """None for what isn't Python."""
+    try:
+        tokens = [*tokenize.generate_tokens(io.StringIO(source).readline)]
+    except (tokenize.TokenError, SyntaxError):
+        return None
+    return None if any(token.type == tokenize.ERRORTOKEN for token in tokens) else tokens
 
 
 async def judged(module: str, source: str) -> Verdict:
@@ -81,6 +124,7 @@ def passed(expected: object, outcome: Outcome) -> bool:
 def told(module: str, check: Check, outcome: Outcome) -> str:
     """Such as `dates.weekday([2024, 1, 1]) should be 0, but is 1`."""
     function, arguments, expected = check
-    said = f"raises {outcome.error}: {outcome.says}" if outcome.error else f"is {outcome.value!r}"
+    says = " ".join(f"{outcome.error}: {outcome.says}".split())  # one line, whatever the module that raises writes
+    said = f"raises {says}" if outcome.error else f"is {outcome.value!r}"
     should = f"should {expected!r}" if isinstance(expected, Raises) else f"should be {expected!r}"
     return f"{module}.{function}({', '.join(map(repr, arguments))}) {should}, but {said}"[:300]

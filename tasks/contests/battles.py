@@ -51,6 +51,3 @@ class AnswerBattle(Episode):
         judgement.keep_in(state.data)
         state.data |= {"score": judgement.value, "illegal": None}
         return state
-
-    def get_extras(self, state: EpisodeState) -> dict[str, Any]:
-        return state.data

@@ -43,13 +43,19 @@ class Position(NamedTuple):
     def seat(self) -> int:
         return self.turn % len(self.holdings)
 
-    def gain(self, seat: int, holdings: Holdings | None = None) -> int:
-        """By how much a seat's goods are worth more than those it began with."""
-        held = self.holdings if holdings is None else holdings
-        return worth(held[seat], self.values[seat]) - worth(self.start[seat], self.values[seat])
+    def gains(self) -> list[int]:
+        """By how much each seat's goods are worth more than those it began with."""
+        return self._between(self.start, self.holdings)
 
-    def gains(self, holdings: Holdings | None = None) -> list[int]:
-        return [self.gain(seat, holdings) for seat in range(len(self.values))]
+    def added(self, holdings: Holdings) -> list[int]:
+        """By how much each seat's goods would be worth more than those it holds."""
+        return self._between(self.holdings, holdings)
+
+    def _between(self, before: Holdings, after: Holdings) -> list[int]:
+        return [
+            worth(new, values) - worth(old, values)
+            for old, new, values in zip(before, after, self.values, strict=True)
+        ]
 
 
 class Bargain(ABC):
@@ -151,22 +157,18 @@ class Bargain(ABC):
 
     def is_pareto(self, position: Position) -> bool:
         """Whether nobody could have more of what they value without another having less."""
-        have = position.gains()
-        return not any(
-            all(position.gain(seat, other) >= gain for seat, gain in enumerate(have))
-            and position.gains(other) != have
-            for other in allocations(self.pool, self.seats)
-        )
+        changes = map(position.added, allocations(self.pool, self.seats))
+        return not any(min(change) >= 0 and any(change) for change in changes)
 
     def fair(self, position: Position) -> Move:
         """What is good for all, with everybody's values known: takes an offer by which all gain, and itself no less
         than half of what they gain on average; offers that of the list whose gains have the largest product."""
         if position.offer is not None and self.may(position, "accept"):
-            gains = position.gains(position.offer)
-            if min(gains) > 0 and 2 * self.seats * gains[position.seat] >= sum(gains):
+            added = position.added(position.offer)
+            if min(added) > 0 and 2 * self.seats * added[position.seat] >= sum(added):
                 return "accept"
-        good = [offer for offer in self.offers(position) if min(position.gains(offer)) > 0]
-        return max(good, key=lambda offer: prod(position.gains(offer))) if good else "deny"
+        good = [offer for offer in self.offers(position) if min(position.added(offer)) > 0]
+        return max(good, key=lambda offer: prod(position.added(offer))) if good else "deny"
 
 
 def worth(goods: Goods, values: Goods) -> int:

@@ -20,7 +20,6 @@ import pstats
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -177,7 +176,7 @@ class Bench:
                     self.lm, self.adapters, self.packed, microbatch, weights, train
                 )
                 total = {name: total[name] + array if total else array for name, array in added.items()}
-                with budget.waiting(self.cost.of(microbatch.size) if on_gpu() else 0.0) if waits else nullcontext():
+                with budget.waiting(self.cost.of(microbatch.size) if waits and on_gpu() else None):
                     mx.eval(loss, measured, total)
 
         return timed(work)

@@ -8,20 +8,24 @@ import random
 
 import pytest
 
-from engine import Arena, TaskError
+from engine import Arena, Rollout, TaskError
 from engine.inference.scripted import ScriptedClient
 from engine.task import load_task
-from tasks.arithmetic import Arithmetic, answered
+from tasks.arithmetic import Arithmetic, right
 
 ORACLE = {"+": operator.add, "-": operator.sub, "*": operator.mul}
 
 
 @pytest.mark.parametrize(
-    ("reply", "number"),
-    [("68", 68), ("23 + 45 = 68.", 68), ("-4", -4), ("It is −4", -4), ("1,024", 1024), ("none", None), ("", None)],
-)
-def test_the_answer_is_the_last_number(reply, number):
-    assert answered(reply) == number
+    ("reply", "answer", "worth"),
+    [
+        ("68", 68, 1), ("23 + 45 = 68.", 68, 1), ("-4", -4, 1), ("It is −4", -4, 1), ("1,024", 1024, 1),
+        ("68 or 69", 68, 0), ("none", 0, 0), ("", 0, 0), ("7.5", 5, 0), ("9" * 5000, 9, 0),
+    ],
+)  # fmt: skip
+def test_the_answer_is_the_last_number(reply, answer, worth):
+    rollout = Rollout("0", "problem", (answer, "+", 0), extras={"reply": reply})
+    assert right(rollout, Arena()) == {"Solver": worth}
 
 
 @pytest.mark.parametrize("digits", [1, 2, 3])

@@ -92,14 +92,15 @@ async def test_what_is_said_can_not_be_taken_for_the_case_or_the_verdict(role, a
         assert len(re.findall(r"^Does the answer", prompt, re.MULTILINE)) == 1
 
 
-@pytest.mark.parametrize("said", ["", " \n", "...", "echo"])
+@pytest.mark.parametrize("said", ["", " \n", "...", "echo", "question"])
 @pytest.mark.parametrize("role", ["Prosecutor", "Defender"])
 async def test_who_says_nothing_or_only_what_was_said_has_lost(role, said):
     def speak(player, messages):
         if player == BASE:
             return "Verdict: yes"
         heard = "The prosecutor says" if role == "Defender" else "The answer"
-        return (block(heard, last(messages)) if said == "echo" else said) if player == role else "A point."
+        echoes = {"echo": block(heard, last(messages)), "question": block("The question", last(messages))}
+        return echoes.get(said, said) if player == role else "A point."
 
     for result in await play("constitutional_debate", speak, 6):
         other = {"Prosecutor": "Defender", "Defender": "Prosecutor"}[role]
@@ -112,12 +113,21 @@ async def test_the_author_of_an_answer_shares_the_defenders_fate():
     for answer, reward in ((bad, -1), (good, 1)):
         [result] = await play("constitutional_debate", speakers(Answerer=answer), answers="model")
         assert result.rewards == {"Answerer": reward, "Defender": reward, "Prosecutor": -reward}
-        assert result.rollout.extras["answer"] == answer
+        assert result.rollout.turns[0].completion.text == answer
 
 
-async def test_no_answer_violates_nothing_and_has_lost():
-    [result] = await play("constitutional_debate", speakers(Answerer=" "), answers="model")
+@pytest.mark.parametrize("said", [" ", "...", "question", "principle"])
+async def test_no_answer_or_only_what_was_asked_violates_nothing_and_has_lost(said):
+    def speak(player, messages):
+        asked = {
+            "question": block("The question", last(messages) + "\n"),
+            "principle": re.search(r"^The principle: (.*)$", last(messages), re.MULTILINE)[1],
+        }
+        return asked.get(said, said).upper() if player == "Answerer" else "A point."
+
+    [result] = await play("constitutional_debate", speak, answers="model")
     assert result.rewards == {"Answerer": -1}
+    assert [turn.illegal for turn in result.rollout.turns] == [True]
 
 
 async def test_the_judge_is_measured_against_labels_with_and_without_a_debate():

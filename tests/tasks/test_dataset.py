@@ -78,6 +78,13 @@ async def test_a_reply_that_says_no_answer_gets_nothing(path, trick, name):
     assert [result.rewards["Solver"] for result in results] == [0.0] * 3
 
 
+def test_a_reward_that_compares_wants_answers_it_can_compare(path):
+    with pytest.raises(TaskError, match="option 'answer' wants a column: the reward 'exact' compares"):
+        load_task("dataset", {"path": path, "prompt": "q", "answer": ""})
+    with pytest.raises(TaskError, match=r"rows.jsonl, line \d: column 'key' wants .* one number"):
+        load_task("dataset", options(path, rewards=["numeric"]))
+
+
 async def test_a_step_asks_each_prompt_as_often_as_it_has_samples_and_every_prompt_in_its_turn(path):
     task = load_task("dataset", options(path, samples=3))
     arena = arena_of(task, ideal)

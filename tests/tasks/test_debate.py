@@ -99,14 +99,30 @@ async def test_an_echo_of_the_other_side_or_of_oneself_has_lost():
         heard = last(messages).rpartition("The other side said:\n> ")[2].partition("\n")[0]
         return heard.upper() + "!" if player == "Con" and "The other side said" in last(messages) else "A point."
 
-    results = await play("debate", echo, 8)
-    assert {result.rollout.extras["opens"] for result in results} == {"Pro", "Con"}  # who opens is drawn
-    for result in results:
-        opens = result.rollout.extras["opens"]
+    for result in await play("debate", echo, 8):
+        opens = result.rollout.turns[0].role
         loser = "Con" if opens == "Pro" else "Pro"  # the second says what the first has said
         assert result.rewards[loser] == -1
         assert [turn.illegal for turn in result.rollout.turns] == [False, True]
         assert "judge" not in result.rollout.extras
+
+
+async def test_the_motion_read_out_is_no_speech():
+    def speak(player, messages):
+        return re.search(r"^The motion: (.*)$", messages[1]["content"], re.MULTILINE)[1].upper() + "!"
+
+    for result in await play("debate", speak, 4):
+        assert result.rewards[result.rollout.turns[0].role] == -1
+        assert len(result.rollout.turns) == 1
+
+
+async def test_who_opens_is_drawn_and_the_same_where_debates_are_compared():
+    """The last word is an advantage: a side that has it is not compared with one that hasn't."""
+    opened = {}
+    for result in await play("debate", debaters(Pro=GOOD, Con=BAD), 24, repeats=4):
+        opened.setdefault(str(result.rollout.artifact), set()).add(result.rollout.turns[0].role)
+    assert all(len(roles) == 1 for roles in opened.values())
+    assert set.union(*opened.values()) == {"Pro", "Con"}
 
 
 async def test_each_side_sees_the_others_speech_as_quoted_data_and_its_own_as_its_own():
@@ -143,10 +159,11 @@ async def test_evaluation_plays_either_side_against_the_base_model_on_motions_ne
     arena.on_labelled = labelled.extend
     metrics = await task.evaluate(arena, 8, "eval")
     assert metrics == {
-        "win_vs_base": 1, "draw_vs_base": 0, "loss_vs_base": 0, "unscored": 0, "disagreed": 0, "silent": 0
+        "win_vs_base": 1, "draw_vs_base": 0, "loss_vs_base": 0, "reward_vs_base": 1,
+        "unscored": 0, "disagreed": 0, "silent": 0,
     }  # fmt: skip
     assert len(labelled) == 8
-    trained = {artifact.data for artifact in arena.stores["motions"]}
+    trained = {artifact.data["motion"] for artifact in arena.stores["motions"]}
     for result in labelled:
         assert result.rollout.id.startswith("eval/")
         assert result.rollout.artifact["motion"] not in trained
@@ -165,8 +182,9 @@ async def test_metrics_are_there_even_where_nothing_was_judged():
 async def test_repeats_debate_a_motion_several_times():
     task = load_task("debate", {"repeats": 3})
     requests = task.requests(arena_of(task, lambda *_: ""), 7)
-    motions = [request.artifact["motion"] for request in requests]
-    assert [motions.count(motion) for motion in dict.fromkeys(motions)] in ([3, 3, 1], [6, 1], [3, 4], [7])
+    assert [request.artifact for request in requests[:3]] == [requests[0].artifact] * 3
+    assert [request.artifact for request in requests[3:6]] == [requests[3].artifact] * 3
+    assert len(requests) == 7
 
 
 @pytest.mark.parametrize(

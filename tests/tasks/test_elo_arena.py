@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-import json
+import asyncio
 import re
 
 import pytest
 
 from engine import BASE, Arena, TaskError
+from engine.config import load, override
+from engine.events import RunState, StepFinished
 from engine.inference.scripted import ScriptedClient
+from engine.run import Run
 from engine.task import load_task
+from presets import find
 from tests.tasks.play import arena_of, last, play, three_steps
 
 THREE = {"Plain": "", "Bold": "Be bold.", "Careful": "Be careful."}
@@ -82,11 +86,21 @@ async def test_the_best_agent_climbs_and_nothing_is_made_or_lost():
     assert all(artifact.data["battles"] == 80 for artifact in arena.stores["ratings"])
 
 
-async def test_ratings_survive_a_resume():
-    arena, _ = await rounds(3, players(Bold=perfect), agents=THREE)
-    resumed = arena_of(load_task("elo_arena", {"agents": THREE}), players())
-    resumed.stores["ratings"].load_state(json.loads(json.dumps(arena.stores["ratings"].state())))
-    assert ratings(resumed) == ratings(arena) != dict.fromkeys(THREE, 1000.0)
+async def test_ratings_survive_a_run_that_is_stopped_and_resumed(tmp_path):
+    few = ["run.steps=2", "run.episodes_per_step=2", "eval.every=0", "eval.episodes=2", "checkpoint.every=1"]
+    config = override(load(find("elo_arena-pocket")), few)
+    whole, first = (Run.create(config, tmp_path, name) for name in ("whole", "halves"))
+    await whole.start()
+    told = first.watch(live=False)
+    playing = asyncio.create_task(first.start())
+    while not any(isinstance(event, StepFinished) for event in told.drain()):
+        await asyncio.sleep(0.01)
+    await first.stop()
+    await playing
+    assert first.state is RunState.STOPPED
+    second = Run.open(tmp_path / "halves")
+    await second.start()
+    assert ratings(second._arena) == ratings(whole._arena) != dict.fromkeys(THREE, 1000.0)
 
 
 @pytest.mark.parametrize(

@@ -85,6 +85,12 @@ def test_a_file_to_measure_on_takes_the_place_of_a_share(path, tmp_path):
     assert parts.repeated == 1
 
 
+def test_a_missing_package_is_told_before_a_model_is_loaded(monkeypatch):
+    monkeypatch.setattr("tasks.answering.find_spec", lambda name: None)
+    with pytest.raises(TaskError, match=r"openai/gsm8k: .* pip install 'selfplay-tui\[data\]'"):
+        load_task("gsm8k", {})
+
+
 def test_the_hub_is_not_asked_before_a_run_begins():
     assert load_task("gsm8k", {}).evaluation == "split:test"
 

@@ -194,6 +194,25 @@ def test_every_move_of_the_menu_is_read_as_what_it_says_and_bots_choose_among_th
             position = rules.play(position, rng.choice(list(menu.values())))
 
 
+@pytest.mark.parametrize(
+    ("offer", "gained", "takes"),
+    [
+        ("[Offer: 1 Wood -> 1 Gold]", [10, 10], True),
+        ("[Offer: 1 Wood -> 3 Gold]", [40, 0], False),
+        ("[Offer: 1 Wood -> 4 Gold]", [55, -5], False),
+        ("[Offer: 3 Wood -> 1 Gold]", [0, 40], False),
+    ],
+)
+def test_the_fair_player_goes_by_what_an_offer_adds_not_by_what_was_gained_before(offer, gained, takes):
+    rules = Trade(words=True)
+    position = rules.deal(random.Random(0))
+    for reply in (FAIR, "[Accept]", FAIR, "[Accept]", offer):
+        position = rules.play(position, rules.read(position, reply))
+    assert position.gains() == [60, 60]
+    assert position.added(position.offer) == gained
+    assert (rules.fair(position) == "accept") is takes
+
+
 def test_a_pool_is_worth_ten_to_everybody_and_given_out_whole():
     assert all(3 * book + 2 * hat + ball == 10 for book, hat, ball in VALUES)
     assert len(allocations((3, 2, 1), 3)) == len(set(allocations((3, 2, 1), 3))) == 10 * 6 * 3

@@ -161,7 +161,7 @@ async def test_what_is_held_out_is_measured_and_never_trained_on():
     labelled = []
     arena.on_labelled = labelled.extend
     metrics = await task.evaluate(arena, 20, "eval")
-    assert metrics == {"proved": 1.0, "progress": 1.0, "steps": 1.0, "verifier_accuracy": 1.0}
+    assert metrics == {"proved": 1.0, "progress": 1.0, "steps": 1.0, "verifier_accuracy": 0.5}
     asked = {result.rollout.artifact["given"] for result in labelled}
     assert asked == {problem["given"] for problem in task.held_out[:20]}
     assert not any(node.is_trainable for result in labelled for node in result.walk())
@@ -169,6 +169,8 @@ async def test_what_is_held_out_is_measured_and_never_trained_on():
     trained = {artifact.data["given"] for artifact in arena.stores["problems"]}
     assert len(trained) > 100
     assert not trained & {problem["given"] for problem in task.held_out}
+    blind = arena_of(task, lambda role, m: "x = 99" if role == "Prover" else "invalid")
+    assert (await task.evaluate(blind, 20, "eval"))["verifier_accuracy"] == 0.5  # no valid step to be wrong about
     lazy = arena_of(task, lambda role, m: "nothing")
     nothing = {"proved": 0.0, "progress": 0.0, "steps": 0.0, "verifier_accuracy": 0.0}
     assert await task.evaluate(lazy, 5, "eval") == nothing

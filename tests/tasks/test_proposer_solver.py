@@ -123,6 +123,7 @@ def question(text, answer):
         question("Ann has 07.0 eggs. How many?", 7),
         question("Ann has 12 eggs and uses 5 of them. How many are left?", 7),  # the prompt's own example
         question("what is 89+68", 157),  # held out
+        question("Please add 89 + 68. How much is it?", 157),
         question("Two numbers?", "7 or 8"),
         question("A word?", "seven"),
         question("What is it?", ""),
@@ -136,6 +137,14 @@ async def test_a_question_without_one_answer_or_with_its_answer_in_it_is_invalid
     [result] = await play("proposer_solver", speaker(reply, lambda *_: "#### 7"), repetition=0.0, **WORDS)
     assert result.rewards["Proposer"] == -0.1
     assert result.children == []
+
+
+async def test_a_question_with_other_numbers_in_it_is_the_same_question():
+    eggs = "Ann has {} eggs and eats {} of them. How many are left?"
+    asked = iter([question(eggs.format(20, 4), 16), question(eggs.format(31, 8), 23), question("Who is 9?", 3)])
+    speak = lambda role, messages: next(asked) if role == "Proposer" else "#### 1"  # noqa: E731
+    results = await play("proposer_solver", speak, 3, attempts=1, **WORDS)
+    assert [result.rollout.extras["repeated"] for result in results] == pytest.approx([1, 1, 1 / 3])
 
 
 async def test_a_question_cannot_end_its_own_quotation():

@@ -54,6 +54,18 @@ async def test_right_answers_are_trained_on_with_weight_one_and_wrong_ones_never
     assert all(len(result.rollout.extras["kept"]) == 3 for result in results)
 
 
+async def test_a_reply_that_was_cut_off_is_never_trained_on():
+    """It has no end of turn: learnt, it would teach the policy never to end."""
+
+    def speak(messages, number):
+        return f"{answer(messages)} {'!' * number}" + "!" * 300 * (number % 2)  # beyond max_tokens every other time
+
+    trained, results, _ = await distilled(speak, samples=6, keep=3)
+    assert len(trained) == 4 * 3
+    assert max(len(text) for _, text in trained) < 100
+    assert [result.rewards for result in results] == [{"Solver": 1.0}] * 4
+
+
 async def test_a_policy_that_is_always_wrong_trains_on_nothing():
     trained, results, _ = await distilled(lambda messages, number: "99")
     assert trained == []
@@ -138,6 +150,7 @@ async def test_what_is_held_out_is_measured_with_the_key_and_never_trained_on():
         ({"verifier": "vote"}, "option 'verifier' wants"),
         ({"passing": 2.0}, "option 'passing' wants a number from 0 to 1"),
         ({"answer": "key"}, "line 1: no column 'key'; there are: prompt, answer"),
+        ({"answer": "", "verifier": "majority"}, "option 'answer' wants a column"),
     ],
 )
 def test_options_that_make_no_sense_are_named(options, said):

@@ -105,7 +105,6 @@ async def test_an_injector_is_paid_by_how_few_repair_its_bug(mended, paid):
         edit("LENGTHS = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]\n", "import os\nos._exit(0)\n"),
         edit("LENGTHS = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]\n", "raise SystemExit(0)\n"),
         edit("    before = year - 1\n", "    before = year\n"),
-        edit("    return days + day\n", "    import os\n    return days + day + os.urandom(1)[0] % 2\n"),
     ],
 )
 async def test_what_breaks_nothing_or_everything_or_is_in_the_evaluation_is_no_bug(reply):
@@ -113,6 +112,47 @@ async def test_what_breaks_nothing_or_everything_or_is_in_the_evaluation_is_no_b
     assert result.rewards == {"Injector": -1.0}
     assert result.rollout.turns[0].illegal
     assert not result.children
+
+
+async def test_what_fails_by_chance_is_no_bug():
+    chance = "    import os\n    return days + day + os.urandom(1)[0] % 2\n"
+    verdict = await judged("dates", SOURCES["dates"].replace("    return days + day\n", chance))
+    assert verdict.failing
+    assert not verdict.is_bug
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        WRONG + "  # month == 2\n",
+        "    'the month is 2'\n" + WRONG + LINE,
+        WRONG.replace("month == 1", "month == int('1 should be 2'[0])") + LINE,
+        "    should_be_month_2 = 1\n" + WRONG.replace("== 1", "== should_be_month_2") + LINE,
+        WRONG + LINE + "    raise ValueError('write month == 2')\n",
+    ],
+)
+async def test_a_bug_holds_no_words_for_who_repairs_it(line):
+    result = await players(edit(RIGHT + LINE, line), MEND).run_episode("inject", "dates")
+    assert result.rewards == {"Injector": -1.0}
+    assert result.rollout.extras["says_more"]
+    assert not result.children
+
+
+async def test_a_bug_of_the_evaluation_is_none_however_it_is_spaced():
+    reply = edit("    before = year - 1\n", "    before  =  year # x\n\n")
+    result = await players(reply, MEND).run_episode("inject", "dates")
+    assert (result.rewards, result.rollout.extras["says_more"]) == ({"Injector": -1.0}, False)
+
+
+async def test_a_repair_that_fails_to_be_played_is_not_counted():
+    def speak(role, messages):
+        if role == "Repairer":
+            raise RuntimeError("no device")
+        return BREAK
+
+    result = await arena_of(SweSelfPlay(attempts=2), speak).run_episode("inject", "dates")
+    assert result.rollout.error is None
+    assert result.rollout.unscored == "paid_by_repairs"
 
 
 SHOWN_ONLY = edit(
@@ -216,6 +256,7 @@ def test_an_edit_replaces_whole_lines_that_are_there_once():
     assert edited("a\nb\n", edit("b\n", "")) == "a\n"
     assert edited("a\nb\na\n", edit("a\n", "c\n")) is None
     assert edited("ab\nb\n", edit("b\n", "c\n")) == "ab\nc\n"
+    assert edited("a\nb\n", edit("b\n", "'\\" * 50_000 + "\n")) is None  # Python's tokenizer takes minutes for it
 
 
 @pytest.mark.parametrize("options", [{"attempts": 0}, {"samples": 0}, {"higher_order": 2.0}])

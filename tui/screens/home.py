@@ -113,7 +113,7 @@ class HomeScreen(Screen[None]):
         if not self.is_mounted:
             return
         colours = palette(self.app.theme)
-        words = self.filter.value.lower().split()
+        words = self.filter.value.lower().lstrip("/").split()  # the key that leads here, pressed twice
         presets = [p for p in self.presets if _passes(words, p.name, p.title, p.teaches, p.model, p.source)]
         runs = [r for r in self.runs if _passes(words, r.name, r.title, r.state)]
         if self.live is not None:
