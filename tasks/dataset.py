@@ -27,6 +27,7 @@ from engine import (
     EpisodeRequest,
     Epochs,
     GenerateResult,
+    Message,
     Parts,
     Role,
     Rubric,
@@ -35,7 +36,7 @@ from engine import (
     read_parts,
     reward,
 )
-from tasks.answering import Answering, answers, bundled, check_numbers, read_early
+from tasks.answering import Answering, answers, bundled, check_numbers, read_early, set_apart
 from tasks.answering.filters import worth
 
 
@@ -43,7 +44,8 @@ class Dataset(Task):
     """Options: `path` of a file, an id of the hub, or `arithmetic.jsonl`, which comes along; `config` and
     `split` of a data set of the hub; columns `prompt`, `answer` ("" for none) and `choices`, or a
     `template` over columns for the prompt; `rewards`, names, or name → options and a `weight`; `samples` of
-    each prompt in a step; the share `held_out`, or an `evaluation` file (or "split:test") in its place."""
+    each prompt in a step; worked `examples` before each; the share `held_out`, or an `evaluation` file (or
+    "split:test") in its place."""
 
     def __init__(
         self,
@@ -57,11 +59,12 @@ class Dataset(Task):
         template: str = "",
         rewards: list[str] | dict[str, dict[str, Any]] = ["exact"],  # noqa: B006  read, never changed
         samples: Count = 8,
+        examples: Annotated[int, Between(0, 20)] = 0,
         held_out: Annotated[float, Between(0.01, 0.9)] = 0.1,
         evaluation: str = "",
     ) -> None:
         self.source = bundled(path)
-        self.samples, self.rubric = samples, rubric_of(rewards)
+        self.samples, self.examples, self.rubric = samples, examples, rubric_of(rewards)
         self.keyed = sorted({"exact", "numeric"} & {*self.rubric.functions})
         if self.keyed and not answer:
             raise TaskError(
@@ -74,11 +77,15 @@ class Dataset(Task):
         read_early(self.source, self.prepare)
 
     @cached_property
-    def parts(self) -> Parts:
+    def shown_and_parts(self) -> tuple[list[Message], Parts]:
         parts = read_parts(self.source, **self.reading)
         if "numeric" in self.keyed:
             check_numbers(parts, self.reading["answer"])
-        return parts
+        return set_apart(parts, self.examples)
+
+    @property
+    def parts(self) -> Parts:
+        return self.shown_and_parts[1]
 
     @cached_property
     def legal(self) -> list[str]:
@@ -91,7 +98,8 @@ class Dataset(Task):
     def setup(self, arena: Arena) -> None:
         arena.add_role(Role("Solver", max_tokens=256))
         for name, greedy in (("answer", False), ("exam", True)):
-            arena.add_episode(name, Answering(self.rubric, lambda: self.legal, greedy=greedy))
+            played = Answering(self.rubric, lambda: self.legal, lambda: self.shown_and_parts[0], greedy=greedy)
+            arena.add_episode(name, played)
         arena.add_store("examples", Epochs(lambda: self.parts.train, seed=arena.seed))
 
     def requests(self, arena: Arena, n: int) -> list[EpisodeRequest]:

@@ -28,6 +28,7 @@ from engine import (
     EpisodeState,
     Epochs,
     GenerateResult,
+    Message,
     Parts,
     Role,
     Rollout,
@@ -39,7 +40,7 @@ from engine import (
     read_parts,
     reward,
 )
-from tasks.answering import Answering, answers, bundled, check_numbers, read_early
+from tasks.answering import Answering, answers, bundled, check_numbers, read_early, set_apart
 from tasks.answering.filters import Passed, by_majority, by_reward, plain, survivors, whole, worth
 
 
@@ -75,9 +76,9 @@ class Distil(Episode):
 
 class SelfDistill(Task):
     """Options: `path`, `config`, `split`, columns `prompt` and `answer`, `template` and `held_out` as for
-    `dataset`; `samples` of a prompt, at most `keep` of which survive; the `verifier`, for a judge its
-    `criteria` and the rating that is `passing`; whether to `compare` answers by their last number,
-    `numeric`, or their text, `exact`."""
+    `dataset`; worked `examples` before each prompt; `samples` of it, at most `keep` of which survive; the
+    `verifier`, for a judge its `criteria` and the rating that is `passing`; whether to `compare` answers by their
+    last number, `numeric`, or their text, `exact`."""
 
     def __init__(
         self,
@@ -91,6 +92,7 @@ class SelfDistill(Task):
         held_out: Annotated[float, Between(0.01, 0.9)] = 0.1,
         samples: Annotated[int, Between(2, 64)] = 8,
         keep: Count = 2,
+        examples: Annotated[int, Between(0, 20)] = 0,
         verifier: Literal["key", "majority", "judge"] = "key",
         compare: Literal["numeric", "exact"] = "numeric",
         criteria: str = "",
@@ -100,7 +102,7 @@ class SelfDistill(Task):
             raise TaskError("self_distill: option 'answer' wants a column: `accuracy` is measured with the key")
         self.source = bundled(path)
         self.samples, self.keep, self.verifier, self.passing = samples, keep, verifier, passing
-        self.compare = compare
+        self.compare, self.examples = compare, examples
         self.compared: Callable[[str], Hashable] = read_number if compare == "numeric" else plain
         by_key, by_judge = (
             reward(compare, role="Solver"),
@@ -114,11 +116,15 @@ class SelfDistill(Task):
         read_early(self.source, self.prepare)
 
     @cached_property
-    def parts(self) -> Parts:
+    def shown_and_parts(self) -> tuple[list[Message], Parts]:
         parts = read_parts(self.source, **self.reading)
         if self.compare == "numeric":
             check_numbers(parts, self.reading["answer"])
-        return parts
+        return set_apart(parts, self.examples)
+
+    @property
+    def parts(self) -> Parts:
+        return self.shown_and_parts[1]
 
     @cached_property
     def legal(self) -> list[str]:
@@ -131,8 +137,11 @@ class SelfDistill(Task):
     def setup(self, arena: Arena) -> None:
         arena.add_role(Role("Solver", max_tokens=256))
         arena.add_episode("distil", Distil(self._verify, self.samples, self.keep))
-        arena.add_episode("attempt", Answering(self.rubrics[self.verifier], lambda: self.legal))
-        arena.add_episode("exam", Answering(self.rubrics["key"], lambda: self.legal, greedy=True))
+        for name, rubric, greedy in (("attempt", self.verifier, False), ("exam", "key", True)):
+            played = Answering(
+                self.rubrics[rubric], lambda: self.legal, lambda: self.shown_and_parts[0], greedy=greedy
+            )
+            arena.add_episode(name, played)
         arena.add_store("examples", Epochs(lambda: self.parts.train, seed=arena.seed))
 
     def requests(self, arena: Arena, n: int) -> list[EpisodeRequest]:

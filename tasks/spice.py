@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import random
 from statistics import fmean
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from engine import (
     Arena,
@@ -24,6 +24,7 @@ from engine import (
     EpisodeRequest,
     EpisodeState,
     Message,
+    Passage,
     RewardFunction,
     Role,
     Rollout,
@@ -35,9 +36,23 @@ from engine import (
     spice,
 )
 from tasks.library import HELD_OUT, TEXTS
-from tasks.library.questions import ANSWER, EXAMPLE, FORMAT, QUESTION, answers, exam, fault, read_question
+from tasks.library.questions import (
+    ANSWER,
+    FORMAT,
+    FORMAT_OF_DRAWN,
+    QUESTION,
+    answers,
+    drawn_answer,
+    exam,
+    fault,
+    read_proposal,
+    to_propose,
+)
 
-CHALLENGER = f"You are given a passage. {FORMAT}"
+CHALLENGER = {
+    "written": f"You are given a passage. {FORMAT}",
+    "drawn": f"You are given a passage and an answer. {FORMAT_OF_DRAWN}",
+}
 SOLVER = """You are given a question. Answer it in one to five words. If you are not sure, give your best guess.
 Write exactly this: <answer>the answer</answer>"""
 SOLVED: list[Message] = [
@@ -71,10 +86,9 @@ class Challenge(Episode):
         self.solvers = solvers
 
     async def rollout(self, arena: Arena, artifact: Any, state: EpisodeState) -> EpisodeState:
-        passage = artifact["text"]
-        prompt: list[Message] = [{"role": "user", "content": quoted("The passage", passage, len(passage))}]
-        reply = await self.call_model("Challenger", [*EXAMPLE, *prompt], arena)
-        question = read_question(reply.text)
+        passage, drawn = artifact["text"], artifact.get("answer", "")
+        reply = await self.call_model("Challenger", to_propose(passage, drawn), arena)
+        question = read_proposal(reply.text, drawn)
         broken = fault(question, passage)
         state.data = {"question": None, "answer": None, "fault": broken, "solved": None}
         if question is None or broken:
@@ -108,8 +122,9 @@ class Solve(Episode):
 
 class Spice(Task):
     """Options: `folder` of text files and file of `questions` to measure with, those in `tasks/library` if empty;
-    most `words` of a passage; `solvers` for each question; `samples` of each passage in a step; what an `invalid`
-    question is worth."""
+    most `words` of a passage; whose `answer` is asked for, the challenger's own or a name or number drawn from the
+    passage; `solvers` for each question; `samples` of each passage in a step; what an `invalid` question is
+    worth."""
 
     def __init__(
         self,
@@ -117,6 +132,7 @@ class Spice(Task):
         folder: str = "",
         questions: str = "",
         words: Annotated[int, Between(20, 1000)] = 150,
+        answer: Literal["written", "drawn"] = "written",
         solvers: Annotated[int, Between(2, 64)] = 8,
         samples: Count = 4,
         invalid: Annotated[float, Between(-10.0, 0.0)] = -0.1,
@@ -130,10 +146,10 @@ class Spice(Task):
         except ValueError as error:
             raise TaskError(f"spice: option 'questions': {error}") from error
         self.held_out = Documents(HELD_OUT, words=words)
-        self.solvers, self.samples, self.invalid = solvers, samples, invalid
+        self.answer, self.solvers, self.samples, self.invalid = answer, solvers, samples, invalid
 
     def setup(self, arena: Arena) -> None:
-        arena.add_role(Role("Challenger", system_prompt=CHALLENGER, max_tokens=160))
+        arena.add_role(Role("Challenger", system_prompt=CHALLENGER[self.answer], max_tokens=160))
         arena.add_role(Role("Solver", system_prompt=SOLVER, max_tokens=48))
         arena.add_episode("challenge", Challenge(self.solvers, self.invalid))
         arena.add_episode("proposal", Challenge(0, self.invalid))
@@ -144,20 +160,24 @@ class Spice(Task):
         rng = random.Random(f"{arena.seed}:spice:{arena.played}")
         passages = [self.documents.sample(rng) for _ in range(math.ceil(n / self.samples))]
         group = "passages" if self.samples == 1 else None
-        asked = [{"title": passage.title, "text": passage.text} for passage in passages]
+        asked = [self._artifact(passage, rng) for passage in passages]
         return [EpisodeRequest("challenge", a, group=group) for a in asked for _ in range(self.samples)][:n]
 
     async def evaluate(self, arena: Arena, n: int, label: str) -> dict[str, float]:
         """`accuracy` in held-out questions, written by hand; `valid`: the share of sound questions on held-out
         passages."""
-        passages = [self.held_out.passage(i % len(self.held_out)) for i in range(n)]
-        read = [{"title": passage.title, "text": passage.text} for passage in passages]
+        rng = random.Random("held out")
+        read = [self._artifact(self.held_out.passage(i % len(self.held_out)), rng) for i in range(n)]
         solved = await self._play(arena, "solve", self.exam[:n], f"{label}/solve")
         proposed = await self._play(arena, "proposal", read, f"{label}/proposal")
         return {
             "accuracy": fmean([float(rollout.extras.get("right", False)) for rollout in solved] or [0.0]),
             "valid": fmean([rollout.extras.get("fault", "") is None for rollout in proposed] or [0.0]),
         }
+
+    def _artifact(self, passage: Passage, rng: random.Random) -> dict[str, str]:
+        drawn = drawn_answer(passage.text, rng) if self.answer == "drawn" else ""
+        return {"title": passage.title, "text": passage.text} | ({"answer": drawn} if drawn else {})
 
     async def _play(self, arena: Arena, kind: str, artifacts: list[Any], label: str) -> list[Rollout]:
         requests = [EpisodeRequest(kind, artifact, is_trainable=False) for artifact in artifacts]

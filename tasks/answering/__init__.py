@@ -2,34 +2,72 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from engine import Arena, EpisodeState, Example, Parts, Rubric, SingleTurnEpisode, TaskError, is_on_hub, read_number
+from engine import (
+    Arena,
+    EpisodeState,
+    Example,
+    Message,
+    Parts,
+    Rubric,
+    SingleTurnEpisode,
+    TaskError,
+    is_on_hub,
+    read_number,
+)
 
 
 class Answering(SingleTurnEpisode):
     """One prompt, answered as the role samples, or greedily. The artifact is an `Example`'s.
 
-    `legal` gives the answers a constrained role chooses from, where the example doesn't list its own.
+    `legal` gives the answers a constrained role chooses from, where the example doesn't list its own; `shown` what
+    stands before every prompt, as a conversation.
     """
 
     role = "Solver"
 
-    def __init__(self, rubric: Rubric, legal: Callable[[], Sequence[str]] = tuple, *, greedy: bool = False) -> None:
+    def __init__(
+        self,
+        rubric: Rubric,
+        legal: Callable[[], Sequence[str]] = tuple,
+        shown: Callable[[], list[Message]] = list,
+        *,
+        greedy: bool = False,
+    ) -> None:
         super().__init__(rubric)
-        self.legal, self.settings = legal, {"temperature": 0.0} if greedy else {}
+        self.legal, self.shown, self.settings = legal, shown, {"temperature": 0.0} if greedy else {}
 
-    def prompt(self, artifact: Any) -> str:
-        return artifact["prompt"]
+    def prompt(self, artifact: Any) -> list[Message]:
+        return [*self.shown(), {"role": "user", "content": artifact["prompt"]}]
 
     async def rollout(self, arena: Arena, artifact: Any, state: EpisodeState) -> EpisodeState:
         legal = artifact.get("choices") or self.legal()
         reply = await self.call_model(self.role, self.prompt(artifact), arena, legal=legal, **self.settings)
         state.data["reply"] = reply.text
         return state
+
+
+def set_apart(parts: Parts, count: int) -> tuple[list[Message], Parts]:
+    """`count` worked examples as a conversation, the same for every seed, and the parts without them.
+
+    Raises `TaskError` where nothing to train on is left, or one has no answer to show.
+    """
+    if count >= len(parts.train):
+        raise TaskError(f"option 'examples' = {count} leaves nothing of {len(parts.train)} prompts to train on")
+    chosen = random.Random("examples").sample(parts.train, count)
+    shown: list[Message] = []
+    for example in chosen:
+        if example.answer is None:
+            raise TaskError(f"{example.place}: option 'examples' wants answers to show, so name their column")
+        answer = example.answer[0] if isinstance(example.answer, list) else example.answer
+        shown.append({"role": "user", "content": example.prompt})
+        shown.append({"role": "assistant", "content": str(answer)})
+    return shown, parts._replace(train=[example for example in parts.train if example not in chosen])
 
 
 def answers(*parts: Iterable[Example]) -> list[str]:

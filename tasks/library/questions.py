@@ -22,6 +22,10 @@ Write exactly this:
 <question>the question</question>
 <answer>the answer</answer>"""
 
+FORMAT_OF_DRAWN = """Write one short question about the passage whose answer is the one given. Whoever answers \
+does not see the passage: the question must make sense alone, and must not contain the answer.
+Write exactly this: <question>the question</question>"""
+
 PASSAGE = "Mercury is the only metal that is liquid at room temperature. It was called quicksilver once."
 QUESTION, ANSWER = "Which metal is liquid at room temperature?", "<answer>mercury</answer>"
 """What models are shown, as turns of a conversation, before they are asked: a small one follows an example rather
@@ -31,11 +35,18 @@ EXAMPLE: list[Message] = [
     {"role": "assistant", "content": f"<question>{QUESTION}</question>\n{ANSWER}"},
 ]
 
+EXAMPLE_OF_DRAWN: list[Message] = [
+    {"role": "user", "content": f"{quoted('The passage', PASSAGE)}\n\nThe answer: mercury"},
+    {"role": "assistant", "content": f"<question>{QUESTION}</question>"},
+]
+
 MOST_WORDS, LONGEST_ANSWER = 8, 60
 LONGEST_QUESTION = 300
 ARTICLES = {"a", "an", "the"}
 WORD = re.compile(r"(?<!\w)-?\d+(?:\.\d+)?|\w+")
 THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
+FACT = re.compile(r"(?<!\w)(?:\d[\d.,]*\d|\d)(?!\w)|(?<=[^.!?:] )[A-Z]\w+(?: [A-Z]\w+)*")
+"""A number, or a name within a sentence."""
 POINTS_AT_IT = re.compile(
     r"\b(?:this|the|given|above|following) (?:passage|text|excerpt|paragraph|document|sentence)\b", re.IGNORECASE
 )
@@ -85,6 +96,25 @@ def read_question(reply: str) -> Question | None:
     """The question and the answer of a reply; None if there isn't exactly one of each."""
     text, answer = read_element(reply, "question"), read_element(reply, "answer")
     return Question(" ".join(text.split()), " ".join(answer.split())) if text and answer else None
+
+
+def drawn_answer(passage: str, rng: random.Random) -> str:
+    """A number or name of a passage to ask for; "" where there is none."""
+    facts = [fact for fact in dict.fromkeys(FACT.findall(passage)) if len(words(fact)) <= MOST_WORDS]
+    return rng.choice(facts) if facts else ""
+
+
+def to_propose(passage: str, answer: str) -> list[Message]:
+    """How a proposer is asked for a question on a passage, and for its answer too unless one was drawn."""
+    shown = quoted("The passage", passage, len(passage))
+    example, prompt = (EXAMPLE_OF_DRAWN, f"{shown}\n\nThe answer: {answer}") if answer else (EXAMPLE, shown)
+    return [*example, {"role": "user", "content": prompt}]
+
+
+def read_proposal(reply: str, answer: str) -> Question | None:
+    """The question proposed, with the answer that was drawn, or else its own."""
+    text = read_element(reply, "question")
+    return Question(" ".join(text.split()), answer) if text and answer else read_question(reply)
 
 
 def fault(question: Question | None, passage: str) -> str | None:

@@ -168,3 +168,27 @@ def test_paths_in_a_preset_are_meant_from_its_folder(path, tmp_path):
 async def test_three_steps(tmp_path):
     steps = await three_steps("dataset-pocket", tmp_path, "lora.kind=lora", "task.options.samples=4")
     assert [step["unscored"] for step in steps] == [0.0] * 3
+
+
+async def test_worked_examples_are_shown_before_each_prompt_and_never_asked(path):
+    task = load_task("dataset", options(path, examples=2))
+    asked = []
+    arena = arena_of(task, lambda role, messages: asked.append(messages) or "")
+    await arena.generate_rollouts(task.requests(arena, 16))
+    shown = [message["content"] for message in asked[0][:-1]]
+    assert shown == [shown[0], shown[0].split()[-1], shown[2], shown[2].split()[-1]]
+    assert {tuple(m["content"] for m in messages[:-1]) for messages in asked} == {tuple(shown)}
+    held_out = {example.prompt for example in task.parts.held_out}
+    assert not {shown[0], shown[2]} & ({last(messages) for messages in asked} | held_out)
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ({"examples": 7}, "'examples' = 7 leaves nothing of"),
+        ({"examples": 1, "answer": "", "rewards": {"length": {"most": 3}}}, r"rows.jsonl.*wants answers to show"),
+    ],
+)
+def test_examples_that_cannot_be_shown_are_refused(path, more, says):
+    with pytest.raises(TaskError, match=says):
+        load_task("dataset", options(path, **more))

@@ -241,3 +241,18 @@ async def test_three_steps(tmp_path):
 def test_an_option_that_makes_no_sense_is_named(options, said):
     with pytest.raises(TaskError, match=said):
         load_task("search_self_play", options)
+
+
+async def test_where_the_answer_is_drawn_it_is_what_is_looked_for(folder):
+    """Its own answer, offered beside the question, counts for nothing."""
+    drawn = EpisodeRequest("propose", {"passage": 0, "title": "bees.txt 1", "answer": "hive"})
+    reply = "<question>Where do workers make honey?</question><answer>workers</answer>"
+    there = "<answer>a hive</answer>"
+    [result] = await play(
+        "search_self_play", speaks(reply, there, there), [drawn], folder=str(folder), answer="drawn", solvers=2
+    )
+    assert result.rollout.extras["supported"]
+    assert result.rollout.extras["solved"] == [1.0, 1.0]
+    [result] = await play("search_self_play", speaks(reply), [drawn], folder=str(folder), answer="drawn", solvers=2)
+    assert not result.rollout.extras["supported"]
+    assert result.rewards == {"Proposer": 0.0}

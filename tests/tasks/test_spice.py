@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 
 import pytest
 
@@ -11,7 +12,7 @@ from engine.config import load
 from engine.inference.scripted import ScriptedClient
 from engine.task import load_task
 from tasks.library import FOLDER, HELD_OUT, QUESTIONS, TEXTS
-from tasks.library.questions import answers, fault, occurs, read_question
+from tasks.library.questions import answers, drawn_answer, fault, occurs, read_question
 from tests.tasks.play import arena_of, last, play, three_steps
 
 PASSAGE = {
@@ -224,3 +225,46 @@ async def test_three_steps(tmp_path):
 def test_an_option_that_makes_no_sense_is_named(options, said):
     with pytest.raises(TaskError, match=said):
         load_task("spice", options)
+
+
+def test_what_is_drawn_is_a_name_or_number_that_stands_in_the_passage():
+    collections = [Documents(folder, words=100) for folder in (TEXTS, HELD_OUT)]
+    passages = [found.passage(i) for found in collections for i in range(len(found))]
+    drawn = [(drawn_answer(p.text, random.Random(seed)), p.text) for p in passages for seed in range(10)]
+    assert all(answer in text for answer, text in drawn)
+    assert all(answer[0].isdigit() or answer[0].isupper() for answer, _ in drawn if answer)
+    assert sum(not answer for answer, _ in drawn) < 0.1 * len(drawn)
+    assert {drawn_answer(PASSAGE["text"], random.Random(seed)) for seed in range(40)} == {
+        "Moon", "384,400", "Armstrong", "July", "1969",
+    }  # fmt: skip
+    assert drawn_answer("nothing to ask for.", random.Random(0)) == ""
+
+
+async def test_where_the_answer_is_drawn_a_question_is_all_that_is_written():
+    """Its own answer, offered beside it, counts for nothing."""
+    drawn = {**PASSAGE, "answer": "Armstrong"}
+    reply = "<question>Who walked on the Moon first?</question><answer>384,400</answer>"
+    for solver, right in (("<answer>Armstrong</answer>", 1.0), ("<answer>384,400</answer>", 0.0)):
+        asked = []
+
+        def speak(role, messages, solver=solver, asked=asked):
+            asked.append((role, last(messages)))
+            return reply if role == "Challenger" else solver
+
+        [result] = await play("spice", speak, [EpisodeRequest("challenge", drawn)], answer="drawn", solvers=2)
+        assert "The answer: Armstrong" in asked[0][1]
+        assert [child.rewards["Solver"] for child in result.children] == [right] * 2
+    [told] = await play(
+        "spice", lambda role, messages: "<question>Did Armstrong walk there first?</question>",
+        [EpisodeRequest("challenge", drawn)], answer="drawn",
+    )  # fmt: skip
+    assert told.rollout.extras["fault"] == "the answer isn't in the question"
+
+
+def test_samples_of_a_passage_are_asked_for_the_same_drawn_answer():
+    task = load_task("spice", {"answer": "drawn", "samples": 4})
+    arena = arena_of(task, lambda role, messages: "")
+    asked = [request.artifact for request in task.requests(arena, 8)]
+    assert asked[0] == asked[3]
+    assert asked[4] == asked[7]
+    assert all(artifact["answer"] in artifact["text"] for artifact in asked)
