@@ -11,16 +11,17 @@ import difflib
 import inspect
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Annotated, Any, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_origin, get_type_hints
 
-from pydantic import ConfigDict, Field, ValidationError, create_model
+from annotated_types import Interval
 
-from engine.keys import Key, keys
+if TYPE_CHECKING:
+    from engine.keys import Key
 
 
-def Between(least: float | None = None, most: float | None = None) -> Any:
+def Between(least: float | None = None, most: float | None = None) -> Interval:
     """Bounds of a number in `Annotated[int, Between(1, 64)]`, both included; None leaves a side open."""
-    return Field(ge=least, le=most)
+    return Interval(ge=least, le=most)
 
 
 Count = Annotated[int, Between(1, 100_000)]
@@ -37,6 +38,10 @@ def checked(name: str, taker: Callable[..., Any], options: Mapping[str, Any]) ->
 
     Raises `ValueError`, one line a problem, that begins with `name` and says what would be right.
     """
+    from pydantic import ConfigDict, Field, ValidationError, create_model  # 0.2 s, and nothing before needs it
+
+    from engine.keys import keys
+
     parameters = inspect.signature(taker).parameters.values()
     hints = _hints(taker)
     fields: dict[str, Any] = {
