@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.tasks.play import last, play, three_steps
 
 
@@ -17,7 +19,19 @@ async def test_a_function_speaks_for_every_role():
     assert sorted(result.rewards.values()) == [-1.0, 1.0]
 
 
-async def test_a_preset_runs_three_steps(tmp_path):
-    steps = await three_steps("nim-pocket", tmp_path)
+@pytest.mark.parametrize(
+    "preset",
+    [
+        "nim-pocket",
+        "kuhn-pocket",
+        "tictactoe-pocket",
+        "games-pocket",
+        "arithmetic-smollm2",
+        "human_feedback-pocket",
+    ],
+)
+async def test_a_preset_runs_three_steps(preset, tmp_path):
+    """Those of other tasks do in their own tests."""
+    steps = await three_steps(preset, tmp_path)
     assert len(steps) == 3
-    assert all(step["episodes"] == 4.0 for step in steps)
+    assert all(step["episodes"] >= 4.0 for step in steps)
