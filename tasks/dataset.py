@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cached_property
 from statistics import fmean
 from typing import Annotated, Any
 
@@ -27,16 +26,14 @@ from engine import (
     EpisodeRequest,
     Epochs,
     GenerateResult,
-    Message,
     Parts,
     Role,
     Rubric,
     Task,
     TaskError,
-    read_parts,
     reward,
 )
-from tasks.answering import Answering, answers, bundled, check_numbers, read_early, set_apart
+from tasks.answering import Answering, Prompts
 from tasks.answering.filters import worth
 
 
@@ -63,43 +60,26 @@ class Dataset(Task):
         held_out: Annotated[float, Between(0.01, 0.9)] = 0.1,
         evaluation: str = "",
     ) -> None:
-        self.source = bundled(path)
-        self.samples, self.examples, self.rubric = samples, examples, rubric_of(rewards)
-        self.keyed = sorted({"exact", "numeric"} & {*self.rubric.functions})
-        if self.keyed and not answer:
-            raise TaskError(
-                f"dataset: option 'answer' wants a column: the reward {self.keyed[0]!r} compares with it"
-            )
-        self.reading: dict[str, Any] = {
-            "config": config, "split": split, "prompt": prompt, "answer": answer, "choices": choices,
-            "template": template, "share": held_out, "evaluation": evaluation,
-        }  # fmt: skip
-        read_early(self.source, self.prepare)
-
-    @cached_property
-    def shown_and_parts(self) -> tuple[list[Message], Parts]:
-        parts = read_parts(self.source, **self.reading)
-        if "numeric" in self.keyed:
-            check_numbers(parts, self.reading["answer"])
-        return set_apart(parts, self.examples)
+        self.samples, self.rubric = samples, rubric_of(rewards)
+        keyed = sorted({"exact", "numeric"} & {*self.rubric.functions})
+        if keyed and not answer:
+            raise TaskError(f"dataset: option 'answer' wants a column: the reward {keyed[0]!r} compares with it")
+        self.prompts = Prompts(
+            "dataset", path, examples=examples, numbers="numeric" in keyed, config=config, split=split,
+            prompt=prompt, answer=answer, choices=choices, template=template, share=held_out, evaluation=evaluation,
+        )  # fmt: skip
 
     @property
     def parts(self) -> Parts:
-        return self.shown_and_parts[1]
-
-    @cached_property
-    def legal(self) -> list[str]:
-        """What a constrained role chooses from where the data set lists no choices."""
-        return answers(self.parts.train, self.parts.held_out)
+        return self.prompts.parts
 
     def prepare(self) -> None:
-        _ = self.parts
+        self.prompts.read()
 
     def setup(self, arena: Arena) -> None:
         arena.add_role(Role("Solver", max_tokens=256))
         for name, greedy in (("answer", False), ("exam", True)):
-            played = Answering(self.rubric, lambda: self.legal, lambda: self.shown_and_parts[0], greedy=greedy)
-            arena.add_episode(name, played)
+            arena.add_episode(name, Answering(self.rubric, self.prompts, greedy=greedy))
         arena.add_store("examples", Epochs(lambda: self.parts.train, seed=arena.seed))
 
     def requests(self, arena: Arena, n: int) -> list[EpisodeRequest]:

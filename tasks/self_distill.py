@@ -15,7 +15,6 @@ Watch `accuracy`, which is measured with the key, on held-out prompts, whatever 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from functools import cached_property
 from statistics import fmean
 from typing import Annotated, Any, Literal
 
@@ -28,7 +27,6 @@ from engine import (
     EpisodeState,
     Epochs,
     GenerateResult,
-    Message,
     Parts,
     Role,
     Rollout,
@@ -37,10 +35,9 @@ from engine import (
     Task,
     TaskError,
     read_number,
-    read_parts,
     reward,
 )
-from tasks.answering import Answering, answers, bundled, check_numbers, read_early, set_apart
+from tasks.answering import Answering, Prompts
 from tasks.answering.filters import Passed, by_majority, by_reward, plain, survivors, whole, worth
 
 
@@ -100,48 +97,31 @@ class SelfDistill(Task):
     ) -> None:
         if not answer:
             raise TaskError("self_distill: option 'answer' wants a column: `accuracy` is measured with the key")
-        self.source = bundled(path)
         self.samples, self.keep, self.verifier, self.passing = samples, keep, verifier, passing
-        self.compare, self.examples = compare, examples
+        self.compare = compare
         self.compared: Callable[[str], Hashable] = read_number if compare == "numeric" else plain
         by_key, by_judge = (
             reward(compare, role="Solver"),
             reward("judge", role="Solver", options={"criteria": criteria}),
         )
         self.rubrics = {"key": Rubric([by_key]), "majority": Rubric(), "judge": Rubric([by_judge])}
-        self.reading: dict[str, Any] = {
-            "config": config, "split": split, "prompt": prompt, "answer": answer, "template": template,
-            "share": held_out,
-        }  # fmt: skip
-        read_early(self.source, self.prepare)
-
-    @cached_property
-    def shown_and_parts(self) -> tuple[list[Message], Parts]:
-        parts = read_parts(self.source, **self.reading)
-        if self.compare == "numeric":
-            check_numbers(parts, self.reading["answer"])
-        return set_apart(parts, self.examples)
+        self.prompts = Prompts(
+            "self_distill", path, examples=examples, numbers=compare == "numeric", config=config, split=split,
+            prompt=prompt, answer=answer, template=template, share=held_out,
+        )  # fmt: skip
 
     @property
     def parts(self) -> Parts:
-        return self.shown_and_parts[1]
-
-    @cached_property
-    def legal(self) -> list[str]:
-        """Every answer there is: what a constrained role chooses from."""
-        return answers(self.parts.train, self.parts.held_out)
+        return self.prompts.parts
 
     def prepare(self) -> None:
-        _ = self.parts
+        self.prompts.read()
 
     def setup(self, arena: Arena) -> None:
         arena.add_role(Role("Solver", max_tokens=256))
         arena.add_episode("distil", Distil(self._verify, self.samples, self.keep))
         for name, rubric, greedy in (("attempt", self.verifier, False), ("exam", "key", True)):
-            played = Answering(
-                self.rubrics[rubric], lambda: self.legal, lambda: self.shown_and_parts[0], greedy=greedy
-            )
-            arena.add_episode(name, played)
+            arena.add_episode(name, Answering(self.rubrics[rubric], self.prompts, greedy=greedy))
         arena.add_store("examples", Epochs(lambda: self.parts.train, seed=arena.seed))
 
     def requests(self, arena: Arena, n: int) -> list[EpisodeRequest]:

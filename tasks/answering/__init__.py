@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
+from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -19,55 +20,82 @@ from engine import (
     TaskError,
     is_on_hub,
     read_number,
+    read_parts,
 )
 
 
 class Answering(SingleTurnEpisode):
     """One prompt, answered as the role samples, or greedily. The artifact is an `Example`'s.
 
-    `legal` gives the answers a constrained role chooses from, where the example doesn't list its own; `shown` what
-    stands before every prompt, as a conversation.
+    `prompts` has the answers a constrained role chooses from, where the example doesn't list its own, and what is
+    shown before every prompt.
     """
 
     role = "Solver"
 
-    def __init__(
-        self,
-        rubric: Rubric,
-        legal: Callable[[], Sequence[str]] = tuple,
-        shown: Callable[[], list[Message]] = list,
-        *,
-        greedy: bool = False,
-    ) -> None:
+    def __init__(self, rubric: Rubric, prompts: Prompts | None = None, *, greedy: bool = False) -> None:
         super().__init__(rubric)
-        self.legal, self.shown, self.settings = legal, shown, {"temperature": 0.0} if greedy else {}
+        self.prompts, self.settings = prompts, {"temperature": 0.0} if greedy else {}
 
     def prompt(self, artifact: Any) -> list[Message]:
-        return [*self.shown(), {"role": "user", "content": artifact["prompt"]}]
+        shown = self.prompts.shown if self.prompts else []
+        return [*shown, {"role": "user", "content": artifact["prompt"]}]
 
     async def rollout(self, arena: Arena, artifact: Any, state: EpisodeState) -> EpisodeState:
-        legal = artifact.get("choices") or self.legal()
+        legal = artifact.get("choices") or (self.prompts.answers if self.prompts else [])
         reply = await self.call_model(self.role, self.prompt(artifact), arena, legal=legal, **self.settings)
         state.data["reply"] = reply.text
         return state
 
 
-def set_apart(parts: Parts, count: int) -> tuple[list[Message], Parts]:
-    """`count` worked examples as a conversation, the same for every seed, and the parts without them.
+class Prompts:
+    """The prompts of a data set as a task asks them, read once, when they are first wanted: see `read_early`."""
 
-    Raises `TaskError` where nothing to train on is left, or one has no answer to show.
-    """
-    if count >= len(parts.train):
-        raise TaskError(f"option 'examples' = {count} leaves nothing of {len(parts.train)} prompts to train on")
-    chosen = random.Random("examples").sample(parts.train, count)
-    shown: list[Message] = []
-    for example in chosen:
+    def __init__(self, task: str, path: str, *, examples: int, numbers: bool, **reading: Any) -> None:
+        """`examples` of them are worked ones to show; with `numbers` every answer has to be one. `reading` goes to
+        `read_parts`."""
+        self.task, self.source, self.examples = task, bundled(path), examples
+        self.numbers, self.reading = numbers, reading
+        read_early(self.source, self.read)
+
+    def read(self) -> None:
+        """Raises `TaskError` for an answer that is no number, and for examples that can't be shown."""
+        _ = self._shown_and_parts
+
+    @property
+    def shown(self) -> list[Message]:
+        """The worked examples as a conversation, the same for every seed."""
+        return self._shown_and_parts[0]
+
+    @property
+    def parts(self) -> Parts:
+        """All but the examples."""
+        return self._shown_and_parts[1]
+
+    @cached_property
+    def answers(self) -> list[str]:
+        """What a constrained role chooses from where the data set lists no choices: every answer there is."""
+        return answers(self.parts.train, self.parts.held_out)
+
+    @cached_property
+    def _shown_and_parts(self) -> tuple[list[Message], Parts]:
+        parts = read_parts(self.source, **self.reading)
+        if self.numbers:
+            check_numbers(parts, self.reading["answer"])
+        if self.examples >= len(parts.train):
+            raise TaskError(
+                f"{self.task}: option 'examples' = {self.examples} leaves nothing of {len(parts.train)} prompts "
+                f"to train on"
+            )
+        chosen = random.Random("examples").sample(parts.train, self.examples)
+        shown: list[Message] = [message for example in chosen for message in self._worked(example)]
+        return shown, parts._replace(train=[example for example in parts.train if example not in chosen])
+
+    def _worked(self, example: Example) -> list[Message]:
         if example.answer is None:
             raise TaskError(f"{example.place}: option 'examples' wants answers to show, so name their column")
         answer = example.answer[0] if isinstance(example.answer, list) else example.answer
-        shown.append({"role": "user", "content": example.prompt})
-        shown.append({"role": "assistant", "content": str(answer)})
-    return shown, parts._replace(train=[example for example in parts.train if example not in chosen])
+        return [{"role": "user", "content": example.prompt}, {"role": "assistant", "content": str(answer)}]
 
 
 def answers(*parts: Iterable[Example]) -> list[str]:

@@ -120,7 +120,7 @@ async def test_what_is_held_out_is_measured_and_never_trained_on(path):
 
 async def test_a_constrained_role_chooses_among_what_the_row_lists_or_all_answers(path, tmp_path):
     task = load_task("dataset", options(path))
-    assert sorted(task.legal) == sorted(row["key"] for row in ROWS)
+    assert sorted(task.prompts.answers) == sorted(row["key"] for row in ROWS)
     rows = [{"prompt": f"{i}?", "answer": "yes", "choices": ["yes", "no"]} for i in range(9)]
     (tmp_path / "choices.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     task = load_task("dataset", {"path": str(tmp_path / "choices.jsonl"), "choices": "choices", "held_out": 0.3})
@@ -185,7 +185,7 @@ async def test_worked_examples_are_shown_before_each_prompt_and_never_asked(path
 @pytest.mark.parametrize(
     ("more", "says"),
     [
-        ({"examples": 7}, "'examples' = 7 leaves nothing of"),
+        ({"examples": 7}, "dataset: option 'examples' = 7 leaves nothing of"),
         ({"examples": 1, "answer": "", "rewards": {"length": {"most": 3}}}, r"rows.jsonl.*wants answers to show"),
     ],
 )
