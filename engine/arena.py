@@ -124,13 +124,18 @@ class Arena:
     # Playing
 
     async def generate_rollouts(
-        self, requests: Sequence[EpisodeRequest], *, label: str = "", together: Together | None = None
+        self,
+        requests: Sequence[EpisodeRequest],
+        *,
+        label: str = "",
+        learnt: bool = False,
+        together: Together | None = None,
     ) -> list[GenerateResult]:
         """Play episodes at once; results in the order of the requests.
 
         Inside an episode the results become its children, and train only if it does. At the top level,
-        `label` names a set that is no part of training: its rollouts are `label/0`, `label/1`, ….
-        An episode that raises gives a rollout with `error`; `EngineError` passes through.
+        `label` names a set that is no part of training, unless it is to be `learnt` from all the same: its rollouts
+        are `label/0`, `label/1`, …. An episode that raises gives a rollout with `error`; `EngineError` passes through.
 
         `together` compares what was played, before anyone is told that it is over: what it gives is added to the
         rewards each has by its own rubric. Candidates of a tournament get theirs so, from battles that their
@@ -147,7 +152,7 @@ class Arena:
         if parent is None:
             self.client.forget()
         lives = [
-            arena._begin(request, parent, label, i)
+            arena._begin(request, parent, label, i, learnt=learnt)
             for i, (arena, request) in enumerate(zip(arenas, requests, strict=True))
         ]
         if parent is not None:
@@ -278,7 +283,9 @@ class Arena:
 
     # One episode
 
-    def _begin(self, request: EpisodeRequest, parent: Live | None, label: str, index: int) -> Live:
+    def _begin(
+        self, request: EpisodeRequest, parent: Live | None, label: str, index: int, *, learnt: bool
+    ) -> Live:
         if parent is not None:
             rollout_id = f"{parent.rollout.id}.{parent.spawned}"
             parent.spawned += 1
@@ -294,7 +301,8 @@ class Arena:
             rewards = dict(self.rewards)
             edits = {role: self.edits.get(role, 0) for role in roles}
             edits |= {f"{REWARD_EDIT}{name}": setting.edit for name, setting in rewards.items()}
-        is_trainable = request.is_trainable and not label and (parent is None or parent.is_trainable)
+        is_outside = bool(label) and not learnt
+        is_trainable = request.is_trainable and not is_outside and (parent is None or parent.is_trainable)
         live = Live(
             rollout=Rollout(
                 rollout_id,
@@ -359,6 +367,7 @@ class Arena:
                 live.parent.rollout.id if live.parent else None,
                 live.is_trainable,
                 {self.prefix + role: player for role, player in live.state.players.items()},
+                qualified(GenerateResult(rollout), self.prefix).rollout.edits,
             )
         )
         try:

@@ -19,7 +19,7 @@ PROMPT = "role "
 """An edit of a role's prompt has this before the role's name as its target; any other, a configuration key."""
 
 CHANGEABLE = (
-    "train.", "roles.", "rewards.", "eval.", "checkpoint.",
+    "train.", "roles.", "rewards.", "tasks.", "eval.", "checkpoint.",
     "run.steps", "run.episodes_per_step", "credit.discount",
 )  # fmt: skip
 """What may change while a run goes on."""
@@ -69,6 +69,8 @@ def changed(config: Config, key: str, value: str, arena: Arena) -> Config:
     """
     if not key.startswith(CHANGEABLE):
         raise RunError(f"{key} cannot change while a run goes on; these can: {', '.join(CHANGEABLE)}")
+    if key.startswith("tasks."):
+        _check_task(key, config)
     after = configuration.set_value(config, key, value)
     if key in FIXED and configuration.value_text(after, key) != configuration.value_text(config, key):
         raise RunError(f"{key} cannot change while a run goes on: {FIXED[key]}. Start a new run with it")
@@ -111,6 +113,16 @@ def _check_roles(config: Config, arena: Arena) -> None:
     for name in config.roles:
         if name not in arena.roles:
             raise TaskError(f"[roles.{name}]: {config.played} has no such role; it has: {', '.join(arena.roles)}")
+
+
+def _check_task(key: str, config: Config) -> None:
+    """Of a task only its share can change, and only among those that the run began with."""
+    name, _, field = key.removeprefix("tasks.").partition(".")
+    if name not in config.tasks:
+        known = ", ".join(config.tasks) or "[task] alone"
+        raise RunError(f"{key} cannot change while a run goes on: it has no task {name!r}, but {known}")
+    if field != "weight":
+        raise RunError(f"{key} cannot change while a run goes on: of a task only its weight can")
 
 
 def _configure_roles(config: Config, arena: Arena) -> None:

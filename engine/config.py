@@ -325,7 +325,7 @@ def parse(mapping: Mapping[str, Any], where: str) -> Config:
     try:
         return Config.model_validate(dict(mapping))
     except ValidationError as error:
-        lines = dict.fromkeys(f"{where}: {_problem(detail)}" for detail in error.errors(include_url=False))
+        lines = dict.fromkeys(f"{where}: {problem_of(detail)}" for detail in error.errors(include_url=False))
         raise ConfigError("\n".join(lines)) from error
 
 
@@ -349,7 +349,7 @@ def value_text(config: Config, name: str) -> str:
         value = value.get(part) if isinstance(value, dict) else None
     if value is None or target.kind is str:
         return value or ""
-    return _inline(value)
+    return inline(value)
 
 
 def override(config: Config, assignments: Iterable[str]) -> Config:
@@ -384,7 +384,8 @@ def save(config: Config, path: Path) -> None:
         draft.unlink(missing_ok=True)
 
 
-def _value(target: Key, text: str) -> Any:
+def read_value(target: Key, text: str) -> Any:
+    """A value from text as the key's type asks, checked by nobody yet."""
     if text == "" and target.optional and target.kind is not object:
         return None
     if target.kind is str:
@@ -403,12 +404,12 @@ def _value(target: Key, text: str) -> Any:
     return value
 
 
-def _inline(value: Any) -> str:
+def inline(value: Any) -> str:
     """A value as TOML in one line."""
     if isinstance(value, list | tuple):
-        return f"[{', '.join(_inline(item) for item in value)}]"
+        return f"[{', '.join(inline(item) for item in value)}]"
     if isinstance(value, dict):
-        pairs = ", ".join(f"{_inline(name)} = {_inline(item)}" for name, item in value.items())
+        pairs = ", ".join(f"{inline(name)} = {inline(item)}" for name, item in value.items())
         return f"{{ {pairs} }}" if pairs else "{}"
     return tomli_w.dumps({"value": value}).removeprefix("value = ").strip()
 
@@ -421,7 +422,7 @@ def _with(config: Config, pairs: Iterable[tuple[str, str]]) -> Config:
         except UnicodeEncodeError as error:
             raise ConfigError(f"{name}: wants text in UTF-8, not {_shown(text)}") from error
         *sections, last = name.split(".")
-        value = _value(key(name), text)
+        value = read_value(key(name), text)
         inner = values
         for section in sections:
             inner = inner.setdefault(section, {})
@@ -431,10 +432,10 @@ def _with(config: Config, pairs: Iterable[tuple[str, str]]) -> Config:
     try:
         return Config.model_validate(values)
     except ValidationError as error:
-        raise ConfigError(_problem(error.errors(include_url=False)[0])) from error
+        raise ConfigError(problem_of(error.errors(include_url=False)[0])) from error
 
 
-def _problem(detail: Any) -> str:
+def problem_of(detail: Any) -> str:
     """One of pydantic's error details as `key: what was wrong and what would be right`."""
     name = ".".join(part for part in detail["loc"] if isinstance(part, str))
     shown = _shown(detail["input"])
@@ -446,7 +447,7 @@ def _problem(detail: Any) -> str:
         case "misfit":
             return detail["msg"]
         case "no_task":
-            return _problem({"type": "missing", "loc": ("task",), "input": {}})
+            return problem_of({"type": "missing", "loc": ("task",), "input": {}})
         case "missing" if isinstance(detail["loc"][-1], str):
             required = [k for k in KEYS if k.required and (k.name == name or k.is_in(name))]
             return "; ".join(f"{k.name}: missing, wants {k.wants}: {k.description}" for k in required)

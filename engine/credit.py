@@ -20,7 +20,7 @@ from statistics import fmean, stdev
 from typing import Any
 
 from engine.rows import to_json
-from engine.types import Credit, GenerateResult, Rollout, TrainingRecord, Turn
+from engine.types import Credit, Fate, GenerateResult, Learnt, Rollout, TrainingRecord, Turn
 
 STD_EPSILON = 1e-4
 """Added to a group's standard deviation before dividing, as in TRL."""
@@ -76,8 +76,9 @@ class RAECredit(CreditAssigner):
                 whose = f"{rollout.episode_type}/{_short(role, rollout)}"
                 key = "|".join(filter(None, (whose, rollout.tags.get(role))))
                 baseline = self.baselines.get(key, 0.0)
-                self._give(rollout, role, Credit(reward - baseline, reward, baseline, group=key))
-                self.baselines[key] = self.decay * baseline + (1 - self.decay) * reward
+                self.baselines[key] = after = self.decay * baseline + (1 - self.decay) * reward
+                credit = Credit(reward - baseline, reward, baseline, group=key)
+                self._give(rollout, role, replace(credit, rule="rae", decay=self.decay, after=after))
 
     def state(self) -> dict[str, Any]:
         return {"baselines": dict(self.baselines)}
@@ -114,7 +115,8 @@ class GRPOCredit(CreditAssigner):
         for rollout, reward in zip(rollouts, rewards, strict=True):
             advantage = (reward - mean) / scale if counts else 0.0
             group = f"{name}/{_short(role, rollout)}"
-            self._give(rollout, role, Credit(advantage, reward, mean, spread, group, len(rewards), counts=counts))
+            credit = Credit(advantage, reward, mean, spread, group, len(rewards), counts=counts)
+            self._give(rollout, role, replace(credit, rule="grpo", scale=scale))
 
 
 class ConstantCredit(CreditAssigner):
@@ -124,7 +126,7 @@ class ConstantCredit(CreditAssigner):
         for rollout in trainable_rollouts(results):
             for role in {turn.role for turn in rollout.turns}:
                 reward = rollout.rewards.get(role, 0.0)
-                self._give(rollout, role, Credit(1.0, reward, group="constant"))
+                self._give(rollout, role, Credit(1.0, reward, group="constant", rule="constant"))
 
 
 def groups(results: Iterable[GenerateResult], parent: str = "") -> Iterator[tuple[str, list[Rollout]]]:
@@ -179,6 +181,20 @@ def training_records(results: Iterable[GenerateResult]) -> list[TrainingRecord]:
         for turn in rollout.turns
         if turn.credit is not None and turn.credit.counts
     ]
+
+
+def keep_learnt(results: Iterable[GenerateResult], records: Iterable[TrainingRecord], version: int) -> None:
+    """Puts what the learner, of that version, made of each record beside its turn's credit.
+
+    It was given those that aren't stale, and said something of each.
+    """
+    told = {(record.rollout_id, record.turn): record for record in records}
+    for rollout in trainable_rollouts(results):
+        for turn in rollout.turns:
+            record = told.get((rollout.id, turn.index))
+            if record is not None:
+                turn.learnt = record.learnt or Learnt(Fate.STALE, version - record.version)
+                turn.ratios = record.ratios
 
 
 def _trains(result: GenerateResult) -> bool:

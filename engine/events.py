@@ -37,6 +37,8 @@ class EpisodeStarted:
     is_trainable: bool
     roles: dict[str, str]
     """Role → player."""
+    edits: dict[str, int] = field(default_factory=dict)
+    """As in `Rollout`."""
 
 
 @dataclass(slots=True)
@@ -99,7 +101,10 @@ class CreditAssigned:
 
 @dataclass(slots=True)
 class StepFinished:
-    """One optimiser step (or a step skipped, with the reason in `skipped`)."""
+    """One optimiser step (or a step skipped, with the reason in `skipped`).
+
+    In the results that `CreditAssigned` told of, `Turn.learnt` is now filled in.
+    """
 
     step: int
     metrics: dict[str, float]

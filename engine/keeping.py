@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,16 @@ from engine.training.trainer import LocalTrainer
 from engine.types import GenerateResult
 
 Batches = list[list[GenerateResult]]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A checkpoint in a run's folder."""
+
+    step: int
+    reasons: tuple[str, ...]
+    """Why it is kept, such as `"best"` and `"manual"`; `"unsound"` where nothing can be learnt from it."""
+    path: Path
 
 
 class Keeper:
@@ -33,6 +44,10 @@ class Keeper:
         found, self.refused = checkpoint.latest(self.root)
         self.newest = found and found.path
         return found
+
+    def kept(self) -> list[Kept]:
+        """All of them, the newest first, as far as their manifests can be read."""
+        return [Kept(step, reasons, path) for step, reasons, path in checkpoint.listed(self.root)]
 
     def rollouts(self, origin: Checkpoint | None) -> Batches:
         """Those that waited for the learner where the run goes on from."""

@@ -7,8 +7,9 @@ credit, baselines, metrics and evaluations stay apart by their names.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from engine.arena import Arena
 from engine.config import Config
@@ -27,6 +28,21 @@ class Part:
     """It is part of evaluations after multiples of so many steps, of the first and of the last; 0: of all."""
 
 
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Weights that hold since so many episodes were begun, until others do."""
+
+    since: int
+    counts: list[int]
+    """Each task's episodes begun before."""
+    weights: list[float]
+
+    def begun(self, played: int) -> list[int]:
+        """Each task's episodes among the first `played`."""
+        more = shares(self.weights, played - self.since)
+        return [count + share for count, share in zip(self.counts, more, strict=True)]
+
+
 class Mixture(Task):
     """Tasks, by what all their names begin with in the run.
 
@@ -35,6 +51,7 @@ class Mixture(Task):
 
     def __init__(self, parts: dict[str, Part]) -> None:
         self.parts = parts
+        self._spans = [Span(0, [0] * len(parts), [part.weight for part in parts.values()])]
 
     def setup(self, arena: Arena) -> None:
         for name, part in self.parts.items():
@@ -46,8 +63,8 @@ class Mixture(Task):
 
     def requests(self, arena: Arena, n: int) -> list[EpisodeRequest]:
         """Each task's next episodes, in the order it gives them: those that are compared stay together."""
-        weights = [part.weight for part in self.parts.values()]
-        before, after = shares(weights, arena.played), shares(weights, arena.played + n)
+        span = next(span for span in reversed(self._spans) if span.since <= arena.played)
+        before, after = span.begun(arena.played), span.begun(arena.played + n)
         return [
             replace(request, task=name)
             for (name, part), begun, wanted in zip(self.parts.items(), before, after, strict=True)
@@ -62,6 +79,23 @@ class Mixture(Task):
             measured = await part.task.evaluate(arena.within(name), n, where)
             metrics |= {prefix + metric: value for metric, value in measured.items()}
         return metrics
+
+    def reweigh(self, weights: Mapping[str, float], played: int) -> None:
+        """Other weights for what is begun after `played` episodes; each task goes on where it was."""
+        wanted = [weights.get(name, part.weight) for name, part in self.parts.items()]
+        if wanted != self._spans[-1].weights:
+            begun = next(span for span in reversed(self._spans) if span.since <= played).begun(played)
+            self._spans = [*(span for span in self._spans if span.since < played), Span(played, begun, wanted)]
+
+    def state(self) -> list[list[Any]]:
+        """What a checkpoint keeps: which weights held since when."""
+        return [[span.since, span.counts, span.weights] for span in self._spans]
+
+    def load_state(self, state: list[list[Any]]) -> None:
+        """Raises `ValueError` where there are other tasks now."""
+        if any(len(counts) != len(self.parts) for _, counts, _ in state):
+            raise ValueError(f"it was of {len(state[0][1])} tasks, and there are {len(self.parts)}")
+        self._spans = [Span(*span) for span in state]
 
     def at(self, step: int, steps: int) -> Mixture:
         """Those that are measured after that step of so many."""

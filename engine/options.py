@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, get_origin, get_type_hints
 
 from annotated_types import Interval
 
 if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+
     from engine.keys import Key
 
 
@@ -33,44 +37,91 @@ FIELD = "option_"
 """Before the names of pydantic's fields, as it keeps some, such as `json`, for itself."""
 
 
+class Options:
+    """What `taker` can be called with as keywords, read from its signature once."""
+
+    def __init__(self, taker: Callable[..., Any]) -> None:
+        from pydantic import ConfigDict, Field, create_model  # 0.2 s, and nothing before needs it
+
+        parameters = inspect.signature(taker).parameters.values()
+        self._hints = _hints(taker)
+        fields: dict[str, Any] = {
+            FIELD + p.name: (
+                self._hints.get(p.name, Any),
+                Field(... if p.default is p.empty else p.default, alias=p.name),
+            )
+            for p in parameters
+            if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)
+        }
+        takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters)
+        strict = ConfigDict(
+            strict=True, extra="allow" if takes_any else "forbid", arbitrary_types_allowed=True, allow_inf_nan=False
+        )
+        self._schema = create_model("Options", __config__=strict, **fields)
+        self._help = _help(taker)
+
+    @property
+    def keys(self) -> tuple[Key, ...]:
+        """Its options as keys of a schema, each with the words on it in the docstring of its taker."""
+        from engine.keys import keys
+
+        fields = self._schema.model_fields
+        return tuple(_option(key, fields[key.name.partition(".")[0]], self._help) for key in keys(self._schema))
+
+    def problems(self, options: Mapping[str, Any]) -> dict[str, str]:
+        """What is wrong with `options` and would be right, by option; of one, the first thing."""
+        from pydantic import ValidationError
+
+        try:
+            self._schema.model_validate(
+                {name: _as_taken(value, self._hints.get(name)) for name, value in options.items()}
+            )
+        except ValidationError as error:
+            wants = {key.name: key.wants for key in self.keys}
+            found: dict[str, str] = {}
+            for detail in error.errors(include_url=False):
+                found.setdefault(str(detail["loc"][0]), _problem(detail, wants))
+            return found
+        return {}
+
+    def taken(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Those that fit, as their taker gets them."""
+        return {name: _as_taken(value, self._hints.get(name)) for name, value in options.items()}
+
+
 def checked(name: str, taker: Callable[..., Any], options: Mapping[str, Any]) -> dict[str, Any]:
     """`options` if `taker` can be called with them as keywords.
 
     Raises `ValueError`, one line a problem, that begins with `name` and says what would be right.
     """
-    from pydantic import ConfigDict, Field, ValidationError, create_model  # 0.2 s, and nothing before needs it
-
-    from engine.keys import keys
-
-    parameters = inspect.signature(taker).parameters.values()
-    hints = _hints(taker)
-    fields: dict[str, Any] = {
-        FIELD + p.name: (
-            hints.get(p.name, Any),
-            Field(... if p.default is p.empty else p.default, alias=p.name),
-        )
-        for p in parameters
-        if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)
-    }
-    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters)
-    strict = ConfigDict(
-        strict=True, extra="allow" if takes_any else "forbid", arbitrary_types_allowed=True, allow_inf_nan=False
-    )
-    schema = create_model("Options", __config__=strict, **fields)
-    options = {name: _as_taken(value, hints.get(name)) for name, value in options.items()}
-    try:
-        schema.model_validate(options)
-    except ValidationError as error:
-        wants = dict(_wanted(key) for key in keys(schema))
-        lines = dict.fromkeys(_problem(detail, wants) for detail in error.errors(include_url=False))
-        raise ValueError("\n".join(f"{name}: {line}" for line in lines)) from error
-    return options
+    schema = Options(taker)
+    if problems := schema.problems(options):
+        raise ValueError("\n".join(f"{name}: {problem}" for problem in problems.values()))
+    return schema.taken(options)
 
 
-def _wanted(key: Key) -> tuple[str, str]:
-    """An option, and what a right value of it is. Of a table the schema has its values, `option_x.*`."""
+def _option(key: Key, field: FieldInfo, helps: Callable[[str], str]) -> Key:
+    """A key of the schema as an option. Of a table the schema has its values, `option_x.*`."""
     name, any_key, _ = key.name.removeprefix(FIELD).partition(".*")
-    return name, f"a table, each value {key.wants}" if any_key else key.wants
+    told = replace(key, name=name, description=helps(name))
+    if not any_key:
+        return told
+    default = None if field.is_required() else field.default
+    return replace(told, kind=dict, wants=f"a table, each value {key.wants}", default=default)
+
+
+def _help(taker: Any) -> Callable[[str], str]:
+    """What the docstring says of an option: the clauses that have its name, or else all that is said of options."""
+    while isinstance(taker, partial):
+        taker = taker.func
+    texts = [inspect.getdoc(taker) or "", inspect.getdoc(taker.__init__) or "" if inspect.isclass(taker) else ""]
+    said = [text.partition("Options:")[2] if "Options:" in text else text for text in texts if "`" in text]
+    clauses = [" ".join(clause.split()) for text in said for clause in re.split(r";|\.(?=\s|$)", text)]
+
+    def of(name: str) -> str:
+        return "; ".join(clause for clause in clauses if f"`{name}`" in clause)
+
+    return of
 
 
 def _as_taken(value: Any, hint: Any) -> Any:

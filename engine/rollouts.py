@@ -129,12 +129,17 @@ class RolloutSource:
 
 
 def split_stale(
-    records: Iterable[TrainingRecord], version: int, max_staleness: int
+    records: Iterable[TrainingRecord],
+    version: int,
+    max_staleness: int,
+    lessons: Iterable[GenerateResult] = (),
 ) -> tuple[list[TrainingRecord], int]:
     """Records whose oldest token is at most `max_staleness` versions old, and how many are older.
 
-    Each turn stands for itself: one stale turn does not take its group along.
+    Each turn stands for itself: one stale turn does not take its group along. Turns of `lessons`, in which a person
+    took their time, are never stale.
     """
     records = list(records)
-    fresh = [record for record in records if version - record.version <= max_staleness]
+    spared = {node.rollout.id for lesson in lessons for node in lesson.walk()}
+    fresh = [r for r in records if version - r.version <= max_staleness or r.rollout_id in spared]
     return fresh, len(records) - len(fresh)

@@ -9,6 +9,7 @@ its `repr`.
 from __future__ import annotations
 
 import json
+import sys
 from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, fields, is_dataclass
@@ -16,9 +17,18 @@ from itertools import chain
 from sqlite3 import Connection, Row
 from typing import Any
 
-import numpy as np
-
-from engine.types import Completion, Credit, GenerateResult, Rollout, Sampling, StopReason, Turn, settled
+from engine.types import (
+    Completion,
+    Credit,
+    Fate,
+    GenerateResult,
+    Learnt,
+    Rollout,
+    Sampling,
+    StopReason,
+    Turn,
+    settled,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,35 +42,44 @@ class StoredEpisode:
     evaluation: bool
     parent: str | None
     trainable: bool
+    sitting: bool = False
+    """Whether a person played in it (`engine.sitting`): neither training nor evaluation, unless it was learnt from."""
 
 
 TABLES = """
 CREATE TABLE episodes (
     id TEXT PRIMARY KEY, step INTEGER, evaluation INTEGER, parent TEXT, type TEXT, trainable INTEGER, artifact TEXT,
     "group" TEXT, rewards TEXT, breakdown TEXT, extras TEXT, players TEXT, edits TEXT, error TEXT, unscored TEXT,
-    tags TEXT
+    tags TEXT, weights TEXT
 );
 CREATE INDEX episodes_by_step ON episodes (step);
 CREATE TABLE turns (
     episode TEXT, "index" INTEGER, role TEXT, player TEXT, trainable INTEGER, illegal INTEGER, messages TEXT,
     text TEXT, prompt_tokens BLOB, tokens BLOB, logprobs BLOB, versions BLOB, stop_reason TEXT, sampling TEXT,
-    credit TEXT, allowed BLOB, PRIMARY KEY (episode, "index")
+    credit TEXT, allowed BLOB, learnt TEXT, ratios BLOB, PRIMARY KEY (episode, "index")
 );
 """
 EPISODE = (
     "id", "step", "evaluation", "parent", "type", "trainable", "artifact", "group", "rewards", "breakdown",
-    "extras", "players", "edits", "error", "unscored", "tags",
+    "extras", "players", "edits", "error", "unscored", "tags", "weights",
 )  # fmt: skip
 TURN = (
     "episode", "index", "role", "player", "trainable", "illegal", "messages", "text", "prompt_tokens", "tokens",
-    "logprobs", "versions", "stop_reason", "sampling", "credit", "allowed",
+    "logprobs", "versions", "stop_reason", "sampling", "credit", "allowed", "learnt", "ratios",
 )  # fmt: skip
 SAMPLING = tuple(field.name for field in fields(Sampling))
 CREDIT = tuple(field.name for field in fields(Credit))
+ADDED = (
+    ("turns", "allowed", "BLOB"), ("turns", "learnt", "TEXT"), ("turns", "ratios", "BLOB"),
+    ("episodes", "tags", "TEXT"), ("episodes", "weights", "TEXT"),
+)  # fmt: skip
+"""Columns that the tables of older runs lack."""
 
 
-def insert(connection: Connection, results: Iterable[GenerateResult], step: int, *, evaluation: bool) -> None:
-    """Episodes and their turns into `TABLES`."""
+def insert(
+    connection: Connection, results: Iterable[GenerateResult], step: int, *, evaluation: bool | None
+) -> None:
+    """Episodes and their turns into `TABLES`. `evaluation` is None of those in which a person plays."""
     nodes = list(walk(results))
     episodes = [episode_row(result, parent, step, evaluation) for result, parent in nodes]
     turns = [turn_row(result.rollout.id, turn) for result, _ in nodes for turn in result.rollout.turns]
@@ -78,7 +97,9 @@ def walk(results: Iterable[GenerateResult]) -> Iterator[tuple[GenerateResult, st
                 yield child, node.rollout.id
 
 
-def episode_row(result: GenerateResult, parent: str | None, step: int, evaluation: bool) -> tuple[Any, ...]:
+def episode_row(
+    result: GenerateResult, parent: str | None, step: int, evaluation: bool | None
+) -> tuple[Any, ...]:
     rollout = result.rollout
     return (
         rollout.id,
@@ -97,6 +118,7 @@ def episode_row(result: GenerateResult, parent: str | None, step: int, evaluatio
         None if rollout.error is None else to_text(rollout.error),
         rollout.unscored,
         to_json(rollout.tags),
+        to_json(rollout.weights),
     )
 
 
@@ -113,10 +135,11 @@ def episode(row: Row) -> StoredEpisode:
         edits=json.loads(row["edits"]),
         error=None if row["error"] is None else from_text(row["error"]),
         unscored=row["unscored"],
-        # A run of before there were skill tags has no such column, or, gone on with since, nothing in it.
-        tags=json.loads(row["tags"] or "{}") if "tags" in row.keys() else {},  # noqa: SIM118
+        tags=json.loads(_since(row, "tags") or "{}"),
+        weights=json.loads(_since(row, "weights") or "{}"),
     )
-    return StoredEpisode(rollout, row["step"], bool(row["evaluation"]), row["parent"], bool(row["trainable"]))
+    kind = row["evaluation"]
+    return StoredEpisode(rollout, row["step"], bool(kind), row["parent"], bool(row["trainable"]), kind is None)
 
 
 def turn_row(rollout_id: str, turn: Turn) -> tuple[Any, ...]:
@@ -138,6 +161,8 @@ def turn_row(rollout_id: str, turn: Turn) -> tuple[Any, ...]:
         to_json({name: getattr(completion.sampling, name) for name in SAMPLING}),
         None if credit is None else to_json({name: getattr(credit, name) for name in CREDIT}),
         _allowed_blob(completion.allowed),
+        None if turn.learnt is None else to_json(asdict(turn.learnt)),
+        array("f", turn.ratios).tobytes() if turn.ratios else None,
     )
 
 
@@ -153,8 +178,7 @@ def turn(row: Row) -> Turn:
         stop_reason=StopReason(row["stop_reason"]),
         player=row["player"],
         sampling=_sampling(json.loads(row["sampling"])),
-        # A run of before replies could be constrained, opened only to be read, has no such column.
-        allowed=_allowed(row["allowed"], len(tokens)) if "allowed" in row.keys() else [],  # noqa: SIM118
+        allowed=_allowed(_since(row, "allowed"), len(tokens)),
     )
     return Turn(
         role=row["role"],
@@ -164,6 +188,8 @@ def turn(row: Row) -> Turn:
         trainable=bool(row["trainable"]),
         illegal=bool(row["illegal"]),
         credit=None if row["credit"] is None else Credit(**json.loads(row["credit"])),
+        learnt=_learnt(_since(row, "learnt")),
+        ratios=_numbers("f", _since(row, "ratios") or b""),
     )
 
 
@@ -191,13 +217,26 @@ def _insertion(table: str, columns: tuple[str, ...]) -> str:
 
 
 def _foreign(value: Any) -> Any:
-    if isinstance(value, np.generic):
+    numpy = sys.modules.get("numpy")  # whoever made a value of numpy's has imported it; it takes 0.2 s
+    if numpy is not None and isinstance(value, numpy.generic):
         return value.item()
     if isinstance(value, set | frozenset):
         return sorted(value, key=repr)
     if is_dataclass(value) and not isinstance(value, type):
         return asdict(value)
     return repr(value)
+
+
+def _since(row: Row, column: str) -> Any:
+    """A value of a column in `ADDED`: an older run, opened only to be read, hasn't got it."""
+    return row[column] if column in row.keys() else None  # noqa: SIM118
+
+
+def _learnt(stored: str | None) -> Learnt | None:
+    if stored is None:
+        return None
+    values = json.loads(stored)
+    return Learnt(**values | {"fate": Fate(values["fate"])})
 
 
 def _repeated(versions: list[int]) -> bytes:

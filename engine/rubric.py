@@ -70,7 +70,7 @@ class Rubric:
         self.weights = dict(zip(self.functions, weights, strict=True))
 
     async def score(self, rollout: Rollout, arena: Arena, settings: Settings | None = None) -> None:
-        """Fill in `rollout.rewards` and `rollout.breakdown`, or `rollout.unscored`.
+        """Fill in `rollout.rewards`, `rollout.breakdown` and `rollout.weights`, or `rollout.unscored`.
 
         `settings` change weights and add functions. A function whose reward is not a finite number has made no
         judgement, and is named with what it said.
@@ -105,16 +105,18 @@ def add_rewards(
         return
     values = {role: float(value) for role, value in (rewards or {}).items()}
     totals = dict(rollout.rewards)
+    weights: dict[str, float] = {}
     odd = ""
     for role, value in values.items():
         counts = setting.weight if setting is not None and setting.weighs(prefix + role) else weight
+        weights[role] = counts
         totals[role] = totals.get(role, 0.0) + counts * value
         if not odd and not abs(totals[role]) < LARGEST:
             odd = f"{name}: {value:g} for {role}"
     if rewards is None or odd:
         rollout.unscored, rollout.rewards = odd or name, {}
         return
-    rollout.breakdown[name] = values
+    rollout.breakdown[name], rollout.weights[name] = values, weights
     rollout.rewards = totals
 
 

@@ -12,14 +12,17 @@ import contextlib
 import resource
 import sys
 import time
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from engine import config as configuration
-from engine import guards
+from engine import guards, patience, tracing
 from engine import store as storage
-from engine.assembly import PROMPT, apply_edit, arena_of, changed, check_biases, distortions
+from engine.arena import Arena
+from engine.assembly import PROMPT, arena_of, check_biases, distortions
 from engine.config import Config
+from engine.credit import keep_learnt
 from engine.evaluation import measure
 from engine.events import (
     CheckpointSaved,
@@ -35,15 +38,20 @@ from engine.events import (
 )
 from engine.folders import FolderError, new_folder
 from engine.guards import FailureGuard, FiniteGuard
-from engine.keeping import Keeper
+from engine.keeping import Keeper, Kept
 from engine.mixture import Mixture, task_of
 from engine.progress import Evaluations, Totals, step_metrics, why_skipped
 from engine.rollouts import Position, RolloutSource, split_stale
 from engine.status import Status
+from engine.steering import Setting, Steering, before
 from engine.store import Store
+from engine.table import Table
 from engine.training.checkpoint import Checkpoint
+from engine.tracing import Trace
 from engine.training.trainer import LocalTrainer
 from engine.types import EngineError, GenerateResult, Question, Role, RunError
+
+T = TypeVar("T")
 
 
 class Run:
@@ -51,16 +59,18 @@ class Run:
 
     def __init__(self, folder: Path, config: Config, store: Store, task: Mixture) -> None:
         self.folder, self.name = folder, folder.name
-        self.config = config
         self.state = RunState.LOADING
         self.reason = ""
         self.step = 0
         self.totals = Totals()
         self.evaluations = Evaluations(config.eval.metric, config.eval.goal)
         self._store, self._task = store, task
+        self._forked_from = store.meta("origin") or ""
         self._arena = arena_of(config, task)
         self._arena.humans.on_absent = self._nobody_there
-        self._edits = 0
+        self._steering = Steering(config, self._arena, task)
+        self.table = Table(self)
+        """Where a person plays along."""
         self._keeper = Keeper(folder)
         self._history: list[Event] = []
         self._origin: Checkpoint | None = None
@@ -74,6 +84,8 @@ class Run:
         self._ended = asyncio.Event()
         self._going = asyncio.Event()
         self._going.set()
+        self._hold_at: int | None = None
+        """The step after which it pauses by itself."""
         self._learning = asyncio.Lock()
         """Held from a step's credit to its record."""
         self._saving = asyncio.Lock()
@@ -118,6 +130,7 @@ class Run:
             run._go_back()
             for edit in store.edits():
                 run._apply(edit)
+            run._steering.reweigh()
             run._check_edits()
             store.rewind(run._origin.step if run._origin else -1)  # a run that can't be opened is left as it is
             run._history = store.history()
@@ -127,6 +140,16 @@ class Run:
         return run
 
     # Watching
+
+    @property
+    def config(self) -> Config:
+        """The configuration as it is in force now."""
+        return self._steering.config
+
+    @property
+    def origin(self) -> str:
+        """The run it was forked from, and where: empty for one that wasn't."""
+        return self._forked_from
 
     @property
     def roles(self) -> dict[str, Role]:
@@ -148,6 +171,14 @@ class Run:
         """Tokens of an event as text."""
         return self._trainer.tokenizer.decode(tokens) if self._trainer else ""
 
+    async def trace(self, rollout_id: str) -> Trace | None:
+        """An episode that is over, with all that its rewards were compared with; None while it isn't known.
+
+        Of a batch still in play none is. Raises `StoreError` where the record can't be read.
+        """
+        waiting = tracing.of(self._source.waiting, rollout_id, self.step + 1) if self._source else None
+        return waiting or await asyncio.to_thread(tracing.read, self.folder, rollout_id)
+
     def history(self) -> list[Event]:
         """The facts of before it was opened: steps, evaluations, edits, checkpoints."""
         return list(self._history)
@@ -156,6 +187,14 @@ class Run:
     def checkpoint_path(self) -> Path | None:
         """The newest checkpoint."""
         return self._keeper.newest
+
+    def checkpoints(self) -> list[Kept]:
+        """Those there are to roll back to, or to fork from, the newest first."""
+        return self._keeper.kept()
+
+    def settings(self) -> list[Setting]:
+        """What `set` can change while the run is at work, and what it is now."""
+        return self._steering.settings()
 
     def status(self) -> Status:
         generation, training = self._rates
@@ -191,18 +230,21 @@ class Run:
             await self.stop()
             raise
 
-    def pause(self) -> None:
-        """Hold everything within one tick of the device."""
+    def pause(self, reason: str = "") -> None:
+        """Hold everything within one tick of the device. `reason` is for whoever wonders why."""
+        if self.state is RunState.PAUSED and reason:
+            self._become(RunState.PAUSED, reason)
         if self.state is RunState.RUNNING:
             self._going.clear()
             self._stop_clock()
             self._arena.humans.pause()
             if self._trainer:
                 self._trainer.device.pause()
-            self._become(RunState.PAUSED)
+            self._become(RunState.PAUSED, reason)
 
     def resume(self) -> None:
         """Go on exactly where `pause` held."""
+        self._hold_at = None
         if self.state is RunState.PAUSED:
             self._become(RunState.RUNNING)
             self._clock = time.monotonic()
@@ -211,9 +253,22 @@ class Run:
                 self._trainer.device.resume()
             self._going.set()
 
+    def step_once(self) -> None:
+        """Go on from a pause for one optimiser step, its evaluation and checkpoint if due, and pause again.
+
+        A step that was held half way is the one. Raises `RunError` where the run isn't paused.
+        """
+        if self.state is not RunState.PAUSED:
+            raise RunError(f"run {self.name} is {self.state}, not paused: pause it to go on by single steps")
+        self.resume()
+        self._hold_at = self.step + 1
+
     async def stop(self) -> None:
         """End now, keeping the last finished step. A step being learnt, or written, is finished first."""
+        await self.table.leave()
         if self._main is None or self._main.done():
+            await self.table.close()
+            self._over = True
             self._store.close()
             return
         self._stopping = True
@@ -232,32 +287,41 @@ class Run:
 
     async def edit_role(self, role: str, prompt: str) -> int:
         """Give a role another prompt, from the next episode on; returns the edit's number."""
-        if role not in self._arena.roles:
-            raise RunError(f"no role {role!r}; this run has: {', '.join(self._arena.roles)}")
-        return self._edit(f"{PROMPT}{role}", self._arena.roles[role].system_prompt, prompt)
+        return self._edit(self._steering.prompt(role, prompt, self.step))
 
     async def set(self, key: str, value: str) -> int:
         """Change a key of the configuration, from the next episode or step on; returns the edit's number."""
-        after = changed(self.config, key, value, self._arena)
-        if self._trainer:
-            check_biases(after, self._trainer.tokenizer)
-        elif self._begun and "logit_bias" in key:
+        tokenizer = self._trainer.tokenizer if self._trainer else None
+        edit = self._steering.value(key, value, self.step, tokenizer)
+        if tokenizer is None and self._begun and "logit_bias" in key:
             raise RunError(f"{key} names tokens of a model that isn't loaded yet: set it once the run goes on")
-        return self._edit(key, configuration.value_text(self.config, key), configuration.value_text(after, key))
+        return self._edit(edit)
 
-    def _edit(self, target: str, before: str, after: str) -> int:
-        if self._over:
-            raise RunError(f"run {self.name} is over: resume it to go on with another {target}")
-        edit = EditApplied(self._edits + 1, self.step, target, before, after)
+    async def undo(self, number: int) -> int:
+        """Have what an edit changed be again what it was before: a new edit, whose number is returned."""
+        self._check_is_open("undo an edit")
+        edit = next((edit for edit in self._store.edits() if edit.number == number), None)
+        if edit is None:
+            raise RunError(f"run {self.name} has no edit {number}; it has {self._steering.edits}")
+        if edit.target.startswith(PROMPT):
+            return await self.edit_role(edit.target.removeprefix(PROMPT), before(edit))
+        return await self.set(edit.target, before(edit))
+
+    def _edit(self, edit: EditApplied) -> int:
+        self._check_is_open(f"go on with another {edit.target}")
         self._store.record_edit(edit)
         self._apply(edit)
+        self._steering.reweigh()
         self._emit(edit)
         self._warn_of_distortions()
         return edit.number
 
+    def _check_is_open(self, purpose: str) -> None:
+        if self._over:
+            raise RunError(f"run {self.name} is over: resume it to {purpose}")
+
     def _apply(self, edit: EditApplied) -> None:
-        self._edits = edit.number
-        self.config = apply_edit(edit, self.config, self._arena)
+        self._steering.apply(edit)
         self.evaluations.metric, self.evaluations.goal = self.config.eval.metric, self.config.eval.goal
         if self._trainer:
             self._trainer.reconfigure(self.config.train, self.config.run.steps)
@@ -288,6 +352,32 @@ class Run:
         except (KeyError, ValueError) as error:
             raise RunError(f"{error.args[0]}") from error
 
+    # Who plays along, at `table`
+
+    @property
+    def arena(self) -> Arena:
+        """Roles, edits and artifact stores as they are now: to read, for what is played here counts."""
+        return self._arena
+
+    @property
+    def trainer(self) -> LocalTrainer | None:
+        """The model and its players, while the run plays."""
+        return self._trainer if self._source is not None and not self._ending else None
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether it was started and hasn't ended."""
+        return self._main is not None and not self._ended.is_set()
+
+    @contextlib.contextmanager
+    def record(self) -> Iterator[Store]:
+        """The record, also when the run is over."""
+        if self._ended.is_set():
+            with Store.open(self.folder) as store:
+                yield store
+        else:
+            yield self._store
+
     # The main loop
 
     async def _run(self) -> None:
@@ -297,7 +387,7 @@ class Run:
                 raise asyncio.CancelledError
             await self._prepare()
             await self._train()
-            await self._save("final")
+            await self._insist(lambda: self._save("final"))
             self._become(RunState.FINISHED)
         except asyncio.CancelledError:
             await self._leave(self._fault)
@@ -326,6 +416,9 @@ class Run:
     async def _close(self) -> None:
         self._ending = True
         self._stop_clock()
+        if self.state is RunState.FINISHED:
+            await self.table.finish()  # what a person began is played to its end
+        await self.table.close()
         if self._source:
             await self._source.close()
         async with self._saving:
@@ -337,6 +430,7 @@ class Run:
         self._store.close()
 
     async def _prepare(self) -> None:
+        await self.table.close()  # it may have loaded the model, and one is enough
         self._trainer = await LocalTrainer.open(self.config, on_error=self._engine_failed)
         check_biases(self.config, self._trainer.tokenizer)
         await self._trainer.device.call(self._task.prepare)  # which may download for minutes
@@ -356,11 +450,13 @@ class Run:
     async def _train(self) -> None:
         while True:
             if self._evaluation_is_due() and await self._evaluate():
-                await self._save("best")
+                await self._insist(lambda: self._save("best"))
             elif not self._keeper.has(self.step) and self.step % self.config.checkpoint.every == 0:
-                await self._save("auto")
+                await self._insist(lambda: self._save("auto"))
             if self.step >= self.config.run.steps:
                 return
+            if self._hold_at is not None and self.step >= self._hold_at:
+                self.pause()
             await self._going.wait()
             await self._step()
 
@@ -381,24 +477,25 @@ class Run:
         assert self._trainer is not None
         assert self._source is not None
         began = time.monotonic()
-        results = await self._source.take()
+        taken = await self._source.take()
         played = time.monotonic()
         async with self._learning:
             self._is_torn = True
-            records, stale = split_stale(
-                self._arena.records(results), self._trainer.learner.version, self.config.run.max_staleness
-            )
+            lessons = self.table.lessons()
+            results = [*taken, *lessons]
+            version, credited = self._trainer.learner.version, self._arena.records(results)
+            records, stale = split_stale(credited, version, self.config.run.max_staleness, lessons)
             self._emit(CreditAssigned(self.step + 1, results))
             metrics = await self._trainer.train(records)
+            keep_learnt(results, credited, version)
             learnt = time.monotonic()
             metrics |= step_metrics(results, records, stale, played - began, learnt - played)
             self.step += 1
             self.totals.add_step(metrics)
             self._rates = (metrics["generation_rate"], metrics["training_rate"])
             skipped = why_skipped(results, metrics)
-            self._store.record_step(
-                self.step, self._trainer.learner.version, learnt - began, metrics, results, skipped=skipped
-            )
+            row = (self.step, self._trainer.learner.version, learnt - began, metrics, taken, skipped, lessons)
+            await self._insist(lambda: self._recorded(self._store.record_step, *row))
             self._source.done()
             self._is_torn = False
         self._emit(StepFinished(self.step, metrics, skipped))
@@ -416,11 +513,28 @@ class Run:
         best = self.evaluations.add(self.step, metrics)
         self.totals.add_evaluation(played)
         event = EvaluationFinished(self.step, metrics, best)
-        self._store.record_evaluation(event, played)
+        await self._insist(lambda: self._recorded(self._store.record_evaluation, event, played))
         self._emit(event)
         return best
 
     # Keeping
+
+    async def _insist(self, write: Callable[[], Awaitable[T]]) -> T:
+        """Writes. Where the disk doesn't take it and a person is there, pauses, and tries again when it is resumed.
+
+        Nobody there would mend a disk: then, and when the run is to stop, the error ends it.
+        """
+        while True:
+            try:
+                return await write()
+            except EngineError as error:
+                if self._stopping or not self.attended or not patience.may_pass(error):
+                    raise
+                self.pause(f"{error}")
+                await self._going.wait()
+
+    async def _recorded(self, record: Callable[..., None], *row: Any) -> None:
+        record(*row)
 
     async def _save(self, reason: str, *, anew: bool = False) -> Path:
         """Keep the step just finished, once; a further reason to keep it is added to what is there.
@@ -465,7 +579,8 @@ class Run:
             "played": position.played,
             "stores": position.stores,
             "credit": self._arena.credit.state(),
-            "edits": self._edits,
+            "edits": self._steering.edits,
+            "mixture": self._task.state(),
             "totals": self.totals.state() | {"seconds": self._seconds()},
             "evaluations": self.evaluations.state(),
             "finite": self._finite.state(),
@@ -482,6 +597,8 @@ class Run:
         try:
             Position(state["played"], state["stores"]).restore(self._arena)
             self._arena.credit.load_state(state["credit"])
+            if "mixture" in state:
+                self._task.load_state(state["mixture"])
         except ValueError as error:
             raise RunError(f"{found.path} was made with another task or [credit]: {error}") from error
         self.totals.load_state(state["totals"])
@@ -501,10 +618,10 @@ class Run:
 
     def _check_edits(self) -> None:
         """Those in force at the checkpoint are in the record, or it isn't the record of this checkpoint."""
-        made_under = self._origin.state.get("edits", 0) if self._origin else 0
-        if self._origin and self._edits < made_under:
+        made_under, known = self._origin.state.get("edits", 0) if self._origin else 0, self._steering.edits
+        if self._origin and known < made_under:
             raise RunError(
-                f"{self._origin.path} was made under edit {made_under}, but the record knows only {self._edits}: "
+                f"{self._origin.path} was made under edit {made_under}, but the record knows only {known}: "
                 f"put back the {storage.FILE} that belongs to it, or remove the checkpoint"
             )
 

@@ -55,6 +55,7 @@ def qualified(result: GenerateResult, prefix: str) -> GenerateResult:
             turns=[replace(turn, role=prefix + turn.role) for turn in rollout.turns],
             rewards=by_role(rollout.rewards),
             breakdown={function: by_role(values) for function, values in rollout.breakdown.items()},
+            weights={function: by_role(values) for function, values in rollout.weights.items()},
             players=by_role(rollout.players),
             edits=by_role(roles) | edits,
             tags=by_role(rollout.tags),

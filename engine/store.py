@@ -13,7 +13,7 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version as installed_version
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import IO
 from urllib.parse import quote
 
-from engine import rows
+from engine import outlines, rows
 from engine.events import (
     CheckpointSaved,
     EditApplied,
@@ -32,14 +32,18 @@ from engine.events import (
     StateChanged,
     StepFinished,
 )
+from engine.outlines import Outline, outlined
 from engine.rows import StoredEpisode
-from engine.types import EngineError, GenerateResult, Turn
+from engine.types import Credit, EngineError, GenerateResult, Turn
 
 FORMAT = "1"
 """Changes whenever a run written before could not be read as it is."""
 
 FILE = "run.sqlite"
 LOCK = "run.lock"
+
+SITTING = "person-"
+"""How the ids begin of episodes in which a person plays: `person-3/0` is the third."""
 
 SCHEMA = f"""
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -85,7 +89,7 @@ class Store:
             raise StoreError(f"{folder}: there is a run in this folder already")
         with _explained(folder):
             folder.mkdir(parents=True, exist_ok=True)
-            lock = _locked(folder)
+            lock = locked(folder)
             store = cls(folder, _connected(folder, "rwc"), lock)
             store._connection.execute("PRAGMA journal_mode = WAL")
         made = (("format", FORMAT), ("engine", installed_version("selfplay-tui")), ("created", str(time.time())))
@@ -101,7 +105,7 @@ class Store:
         if not (folder / FILE).is_file():
             raise StoreError(f"{folder}: not a run: no {FILE} in it")
         with _explained(folder):
-            lock = None if read_only else _locked(folder)
+            lock = None if read_only else locked(folder)
             store = cls(folder, _connected(folder, "ro" if read_only else "rw"), lock)
         try:
             complete = store._read("SELECT 1 FROM sqlite_master WHERE name = 'meta'")
@@ -136,14 +140,27 @@ class Store:
         metrics: dict[str, float],
         results: list[GenerateResult],
         skipped: str = "",
+        sittings: Sequence[GenerateResult] = (),
     ) -> None:
-        """One step and the episodes it learnt from, credit included, in one transaction."""
+        """One step and the episodes it learnt from, credit included, in one transaction.
+
+        Among them are `sittings` that are in the record already, without credit: they are now of this step.
+        """
         with self._transaction() as connection:
             row = (step, version, seconds, rows.to_json(metrics), skipped)
             connection.execute("INSERT INTO steps VALUES (?, ?, ?, ?, ?)", row)
             # How an earlier sitting ended is no longer how the run ended.
             connection.execute("DELETE FROM meta WHERE key IN ('state', 'reason')")
             rows.insert(connection, results, step, evaluation=False)
+            for sitting in sittings:
+                _delete_episodes(connection, "evaluation IS NULL AND id = ?", sitting.rollout.id)
+                _delete_episodes(connection, "evaluation IS NULL AND id LIKE ? || '.%'", sitting.rollout.id)
+            rows.insert(connection, sittings, step, evaluation=None)
+
+    def record_sitting(self, step: int, result: GenerateResult) -> None:
+        """An episode in which a person played, after that step."""
+        with self._transaction() as connection:
+            rows.insert(connection, [result], step, evaluation=None)
 
     def record_evaluation(self, event: EvaluationFinished, results: list[GenerateResult]) -> None:
         """An evaluation and its episodes. A second one after the same step takes the first one's place."""
@@ -185,12 +202,36 @@ class Store:
     def rewind(self, step: int) -> None:
         """Forgets what came after `step`: a run that was killed goes on from its last checkpoint.
 
-        Edits stay: what a person decided is not undone by going back.
+        Edits stay: what a person decided is not undone by going back. They are in force from there now. So do
+        episodes in which a person played; nothing has been learnt from those of later steps any more.
         """
         with self._transaction() as connection:
-            _delete_episodes(connection, "step > ?", step)
+            connection.execute("UPDATE edits SET step = ? WHERE step > ?", (max(step, 0), max(step, 0)))
+            _delete_episodes(connection, "step > ? AND evaluation IS NOT NULL", step)
+            later = "SELECT id FROM episodes WHERE step > ?"
+            forgotten = "credit = NULL, learnt = NULL, ratios = NULL"
+            connection.execute(f"UPDATE turns SET {forgotten} WHERE episode IN ({later})", (step,))
+            connection.execute("UPDATE episodes SET step = ? WHERE step > ?", (max(step, 0), step))
             for table in ("steps", "evaluations", "checkpoints", "notices"):
                 connection.execute(f"DELETE FROM {table} WHERE step > ?", (step,))
+
+    def begin_with(self, other: Path, step: int, origin: str) -> None:
+        """Take over what another run's record tells of its steps and evaluations to `step`, not its episodes.
+
+        `origin` says in the record what this run came from.
+        """
+        with _explained(self.folder):
+            self._connection.execute(
+                "ATTACH ? AS origin", (f"file:{quote(str((other / FILE).absolute()))}?mode=ro",)
+            )
+        try:
+            with self._transaction() as connection:
+                for table in ("steps", "evaluations"):
+                    copied = f"INSERT INTO {table} SELECT * FROM origin.{table} WHERE step <= ?"
+                    connection.execute(copied, (step,))
+                connection.execute("INSERT INTO meta VALUES ('origin', ?)", (rows.to_text(origin),))
+        finally:
+            self._connection.execute("DETACH origin")
 
     def steps(self) -> list[StepRecord]:
         return [_step(row) for row in self._read("SELECT * FROM steps ORDER BY step")]
@@ -199,8 +240,9 @@ class Store:
         found = self._read("SELECT * FROM steps ORDER BY step DESC LIMIT 1")
         return _step(found[0]) if found else None
 
-    def evaluations(self) -> list[EvaluationFinished]:
-        found = self._read("SELECT * FROM evaluations ORDER BY step")
+    def evaluations(self, *, after: int = -1, limit: int = -1) -> list[EvaluationFinished]:
+        """Those of later steps than `after`, at most `limit` if it isn't negative: a page of a long run."""
+        found = self._read("SELECT * FROM evaluations WHERE step > ? ORDER BY step LIMIT ?", after, limit)
         return [EvaluationFinished(row["step"], json.loads(row["metrics"]), bool(row["is_best"])) for row in found]
 
     def edits(self) -> list[EditApplied]:
@@ -239,12 +281,46 @@ class Store:
     def episodes(
         self, *, step: int | None = None, evaluation: bool | None = None, parent: str | None = None
     ) -> list[StoredEpisode]:
-        """Episodes without their turns, in the order they were recorded; those asked for, or all."""
+        """Episodes without their turns, in the order they were recorded; those asked for, or all.
+
+        Those in which a person played are neither of an evaluation nor not.
+        """
         wanted = {"step": step, "evaluation": evaluation, "parent": parent}
         asked = {column: value for column, value in wanted.items() if value is not None}
         condition = " AND ".join(f"{column} = ?" for column in asked) or "1"
         query = f"SELECT * FROM episodes WHERE {condition} ORDER BY rowid"
         return [rows.episode(row) for row in self._read(query, *asked.values())]
+
+    def sittings(self) -> list[StoredEpisode]:
+        """The episodes in which a person played."""
+        return [rows.episode(row) for row in self._read("SELECT * FROM episodes WHERE evaluation IS NULL ORDER BY rowid")]
+
+    def last_sitting(self) -> int:
+        """The number of the last recorded episode in which a person played: 3 for `person-3/0`. 0 without any."""
+        numbers = f"CAST(substr(id, {len(SITTING) + 1}) AS INTEGER)"
+        found = self._read(f"SELECT max({numbers}) AS last FROM episodes WHERE evaluation IS NULL")
+        return found[0]["last"] or 0
+
+    def outlines(self, step: int) -> list[Outline]:
+        """A step's episodes, its evaluation's among them, with what was said but no prompts or tokens."""
+        return outlined(self.episodes(step=step), self._read(outlines.TURNS, step))
+
+    def step_marks(self) -> dict[int, str]:
+        """Every step that has episodes; its mark changes whenever these are no longer the same."""
+        return {row["step"]: row["mark"] for row in self._read(outlines.MARKS)}
+
+    def episode(self, rollout_id: str) -> StoredEpisode | None:
+        """One episode without its turns; None if there is none of that id."""
+        found = self._read("SELECT * FROM episodes WHERE id = ?", rollout_id)
+        return rows.episode(found[0]) if found else None
+
+    def credits(self, step: int) -> list[tuple[str, Credit]]:
+        """The credit of each turn that a step learnt from, with its episode, in the order it was given in."""
+        query = """
+            SELECT turns.episode, credit FROM episodes JOIN turns ON turns.episode = episodes.id
+            WHERE step = ? AND evaluation IS NOT 1 AND credit IS NOT NULL ORDER BY episodes.rowid, "index"
+        """
+        return [(row["episode"], Credit(**json.loads(row["credit"]))) for row in self._read(query, step)]
 
     def turns(self, rollout_id: str) -> list[Turn]:
         """What was said in one episode: prompts, exact tokens, log-probabilities, credit."""
@@ -258,7 +334,7 @@ class Store:
 
     def _add_columns(self) -> None:
         """What has been added to the schema since the run was made."""
-        for table, column, kind in (("turns", "allowed", "BLOB"), ("episodes", "tags", "TEXT")):
+        for table, column, kind in rows.ADDED:
             if not self._read("SELECT 1 FROM pragma_table_info(?) WHERE name = ?", table, column):
                 with self._transaction() as connection:
                     connection.execute(f"ALTER TABLE {table} ADD COLUMN {column} {kind}")
@@ -291,8 +367,11 @@ def in_use(folder: Path) -> bool:
     return False
 
 
-def _locked(folder: Path) -> IO[str]:
-    """The run's lock, held until it is closed or the process ends in whatever way."""
+def locked(folder: Path) -> IO[str]:
+    """The run's lock, held until it is closed or the process ends in whatever way.
+
+    `StoreError` if another process has it.
+    """
     lock = open(folder / LOCK, "a+")  # noqa: SIM115 (held for as long as the store is)
     for _ in range(5):
         try:
@@ -311,11 +390,21 @@ def _locked(folder: Path) -> IO[str]:
 
 
 def _connected(folder: Path, mode: str) -> sqlite3.Connection:
-    address = f"file:{quote(str((folder / FILE).absolute()))}?mode={mode}"
-    connection = sqlite3.connect(address, uri=True, isolation_level=None)
+    connection = sqlite3.connect(address(folder, mode), uri=True, isolation_level=None)
     connection.row_factory = sqlite3.Row
     connection.execute("PRAGMA synchronous = NORMAL")
     return connection
+
+
+def address(folder: Path, mode: str) -> str:
+    """The record as SQLite opens it.
+
+    To read beside a writer SQLite puts two files of its own there. Where it may not, and there are none, nobody
+    writes either: then the record is read as it lies.
+    """
+    file = (folder / FILE).absolute()
+    sealed = mode == "ro" and not os.access(folder, os.W_OK) and not Path(f"{file}-wal").exists()
+    return f"file:{quote(str(file))}?mode={mode}" + ("&immutable=1" if sealed else "")
 
 
 @contextmanager
@@ -342,7 +431,7 @@ def _step(row: sqlite3.Row) -> StepRecord:
     return StepRecord(row["step"], row["version"], row["seconds"], json.loads(row["metrics"]), row["skipped"])
 
 
-def _delete_episodes(connection: sqlite3.Connection, condition: str, step: int) -> None:
+def _delete_episodes(connection: sqlite3.Connection, condition: str, value: int | str) -> None:
     doomed = f"SELECT id FROM episodes WHERE {condition}"
-    connection.execute(f"DELETE FROM turns WHERE episode IN ({doomed})", (step,))
-    connection.execute(f"DELETE FROM episodes WHERE {condition}", (step,))
+    connection.execute(f"DELETE FROM turns WHERE episode IN ({doomed})", (value,))
+    connection.execute(f"DELETE FROM episodes WHERE {condition}", (value,))

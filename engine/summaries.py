@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from engine.config import Config, ConfigError, load
+from engine.assembly import PROMPT
+from engine.config import Config, ConfigError, load, set_value
 from engine.events import RunState
 from engine.store import FILE, Store, StoreError, in_use
 
 CONFIG = "config.toml"
+PAGE = 256
+"""Evaluations read at a time, so that other threads get their turn between."""
 
 
 @dataclass(slots=True)
@@ -32,6 +35,8 @@ class RunSummary:
     """The first evaluation's metrics; empty while there is none."""
     last: dict[str, float] = field(default_factory=dict)
     best: dict[str, float] = field(default_factory=dict)
+    origin: str = ""
+    """The run it was forked from, and at which step; empty for one that wasn't."""
     problem: str = ""
     """Why the run can't be opened, in a sentence."""
 
@@ -63,6 +68,31 @@ def summary(folder: Path) -> RunSummary:
     return run
 
 
+def courses(folder: Path, only: str = "") -> dict[str, list[tuple[int, float]]]:
+    """How each metric of a run's evaluations went, or one of them: (step, value) in order. Raises `StoreError`."""
+    found: dict[str, list[tuple[int, float]]] = {}
+    after = -1
+    with Store.open(folder, read_only=True) as store:
+        while page := store.evaluations(after=after, limit=PAGE):
+            for event in page:
+                for metric, value in event.metrics.items():
+                    if not only or metric == only:
+                        found.setdefault(metric, []).append((event.step, value))
+            after = page[-1].step
+    return found
+
+
+def settings(folder: Path) -> Config:
+    """A run's configuration with the edits that were made of it. Raises `StoreError` or `ConfigError`."""
+    config = load(folder / CONFIG)
+    with Store.open(folder, read_only=True) as store:
+        edits = store.edits()
+    for edit in edits:
+        role = edit.target.removeprefix(PROMPT)
+        config = set_value(config, edit.target if role == edit.target else f"roles.{role}.prompt", edit.after)
+    return config
+
+
 def _written(folder: Path) -> float:
     """The time of the last record. Reading one touches SQLite's other files and may leave an empty log."""
     files = [file for file in (folder / FILE, folder / f"{FILE}-wal") if file.exists() and file.stat().st_size]
@@ -71,6 +101,7 @@ def _written(folder: Path) -> float:
 
 def _fill(run: RunSummary, store: Store) -> None:
     run.created = float(store.meta("created") or 0.0)
+    run.origin = store.meta("origin") or ""
     change = store.state()
     ended = change is not None and change.state in (RunState.STOPPED, RunState.FINISHED, RunState.FAILED)
     if in_use(run.folder):

@@ -12,6 +12,7 @@ import importlib.util
 import inspect
 import pkgutil
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -20,7 +21,7 @@ from typing import Annotated, Any, Literal
 from engine.arena import Arena
 from engine.games import Bot, Game, GameEpisode, random_move
 from engine.matches import mean, move_probabilities, nash_conv, perfect_player, seats_in_turn, standing
-from engine.options import Between, Count, checked
+from engine.options import Between, Count, Options, checked
 from engine.types import EpisodeRequest, Role
 
 
@@ -69,7 +70,9 @@ class GameTask(Task):
         draw: Annotated[float, Between(-0.99, 0.99)] = 0.0,
         notation: Literal["compact", "words"] = "compact",
     ) -> None:
-        """`openings`, `draw`: see `GameEpisode`. `repeats`: games from each beginning, those that GRPO compares."""
+        """`openings`: up to so many random moves come first; `repeats`: games from each beginning, those that GRPO
+        compares; `draw`: what it is worth to each; `notation`: in short, or in words for a language model.
+        """
         self.name, self.game = name, game
         self.openings, self.repeats = openings, repeats
         self.draw, self.words = float(draw), notation == "words"
@@ -114,16 +117,26 @@ class GameTask(Task):
 
 def load_task(name: str, options: dict[str, Any], *, folder: Path | None = None) -> Task:
     """The task a preset names, made with its options. A file's path is relative to `folder`."""
+    short, maker = _maker(name, folder)
+    try:
+        return maker(**checked(short, maker, options))
+    except ValueError as error:
+        raise TaskError(f"{error}") from error
+
+
+def options_of(name: str, *, folder: Path | None = None) -> Options:
+    """What a task that a preset names takes as its options. `TaskError` as from `load_task`."""
+    return Options(_maker(name, folder)[1])
+
+
+def _maker(name: str, folder: Path | None) -> tuple[str, Callable[..., Task]]:
+    """A task's name without its place, and what makes it of its options."""
     place, _, class_name = name.partition(":")
     path = (folder or Path.cwd()) / place
     module = _module_of_file(path) if place.endswith(".py") else _built_in(place)
     found = _task_class(module, class_name)
     short = module.__name__.rpartition(".")[2]
-    maker = partial(GameTask, short, found()) if issubclass(found, Game) else found
-    try:
-        return maker(**checked(short, maker, options))
-    except ValueError as error:
-        raise TaskError(f"{error}") from error
+    return short, partial(GameTask, short, found()) if issubclass(found, Game) else found
 
 
 def _built_in(name: str) -> ModuleType:

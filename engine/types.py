@@ -21,6 +21,9 @@ POLICY = "policy"
 AVERAGE = "average"
 """The player whose weights are a running mean of the policy's (`train.average`): measured, never trained."""
 
+PERSON = "person"
+"""The player who is a person at the table (`engine.sitting`): what they say is recorded, and never trained."""
+
 REWARD_EDIT = "rewards."
 """Before the name of a reward function, in what `Rollout.edits` names beside roles."""
 
@@ -198,6 +201,45 @@ class Credit:
     counts: bool = True
     """False where the group taught nothing (no spread, or nobody to compare with): the turn stays out of
     the batch and of its denominator, but in every metric."""
+    rule: str = ""
+    """The `credit.kind` it was given by; empty in records of before that was kept."""
+    scale: float = 1.0
+    """What the difference was divided by."""
+    decay: float = 0.0
+    """RAE: how much of the baseline stayed when it took in this reward."""
+    after: float = 0.0
+    """RAE: the baseline then, `decay · baseline + (1 − decay) · reward`: what the next reward was compared with."""
+
+
+class Fate(StrEnum):
+    """What became of a turn that has credit in the learner's step."""
+
+    LEARNT = "learnt"
+    """It was in an update of the weights."""
+    STALE = "stale"
+    """Left out before the step: older than `run.max_staleness`."""
+    GREEDY = "greedy"
+    """Left out by the learner: at temperature 0 there is no gradient."""
+    IDLE = "idle"
+    """Nothing in its minibatch asked for other weights."""
+    NONFINITE = "nonfinite"
+    """Its update was left out: loss or gradient was not finite."""
+
+
+@dataclass(slots=True)
+class Learnt:
+    """What the learner made of a turn. Numbers are there where its `fate` is that it was learnt from."""
+
+    fate: Fate
+    age: int = 0
+    """Versions between the learner and the turn's oldest token."""
+    ratio: float = 1.0
+    """Mean over its tokens of ρ, the policy's probability over that when sampled, as the loss saw it."""
+    ratio_max: float = 1.0
+    clipped: int = 0
+    """Tokens whose ratio the loss bounded."""
+    loss: float = 0.0
+    """What its tokens added to the policy loss of their update, before `train.policy`."""
 
 
 @dataclass(slots=True)
@@ -214,6 +256,10 @@ class Turn:
     illegal: bool = False
     """Whether the task ruled the reply out, as an illegal move or an answer it could not read."""
     credit: Credit | None = None
+    learnt: Learnt | None = None
+    """None where it has no credit that counts, before its step, and in records of before this was kept."""
+    ratios: list[float] = field(default_factory=list)
+    """ρ of each token, where it was learnt from."""
 
 
 @dataclass(slots=True)
@@ -246,6 +292,8 @@ class Rollout:
     """Role → the weighted sum of its reward functions."""
     breakdown: dict[str, dict[str, float]] = field(default_factory=dict)
     """Reward function → role → its unweighted value."""
+    weights: dict[str, dict[str, float]] = field(default_factory=dict)
+    """Reward function → role → what its value was multiplied by; empty in records of before this was kept."""
     extras: dict[str, Any] = field(default_factory=dict)
     players: dict[str, str] = field(default_factory=dict)
     """Role → player, for every role that spoke."""
@@ -321,6 +369,9 @@ class TrainingRecord:
     """What the role got in the rollout."""
     tags: tuple[tuple[str, str], ...] = ()
     """Roles and skill tags of the rollout."""
+    learnt: Learnt | None = None
+    """Filled in by the learner's step, and so is `ratios`: both as in `Turn`."""
+    ratios: list[float] = field(default_factory=list)
 
     @property
     def conversation(self) -> tuple[str, str]:

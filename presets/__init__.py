@@ -6,6 +6,8 @@ Ours lie in this package. A file of the same name in the user's own folder takes
 from __future__ import annotations
 
 import difflib
+import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +21,11 @@ FIRST = ("nim-pocket", "kuhn-pocket", "tictactoe-pocket")
 MODELS = ("pocket", "smollm2", "qwen")
 """What a preset's name ends with: the model it is for, the smallest first."""
 
+NAME = re.compile(r"[^\W_][\w-]{0,79}")
+"""Of a preset that is saved."""
+
+YOURS = "yours"
+
 
 def _place(name: str) -> tuple[int, int, str]:
     first = FIRST.index(name) if name in FIRST else len(FIRST)
@@ -31,6 +38,14 @@ BUILT_IN = tuple(sorted((path.stem for path in PACKAGE.glob("*.toml")), key=_pla
 
 class PresetError(LookupError):
     """There is no such preset. The message names the nearest ones."""
+
+
+class KeepError(Exception):
+    """A preset that can't be saved or deleted: says why, and what would be right."""
+
+
+class TakenError(KeepError):
+    """There is one of that name among the user's own already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +65,7 @@ def available() -> dict[str, Preset]:
     """Every preset by name: ours in their order, then the user's own. The files are not read."""
     found = {name: Preset(name, PACKAGE / f"{name}.toml", "built-in") for name in BUILT_IN}
     for path in sorted(user_folder().glob("*.toml")):
-        found[path.stem] = Preset(path.stem, path, "yours")
+        found[path.stem] = Preset(path.stem, path, YOURS)
     return found
 
 
@@ -68,3 +83,39 @@ def find(name_or_path: str) -> Path:
     if nearest:
         raise PresetError(f"{name_or_path}: no such preset; did you mean {' or '.join(nearest)}?")
     raise PresetError(f"{name_or_path}: no such preset; there are {', '.join(presets)}")
+
+
+def save(name: str, text: str, *, replace: bool = False) -> Path:
+    """Write a preset into the user's folder; a reader never sees half a file. Returns the file.
+
+    Raises:
+        TakenError: there is one of that name there, and it isn't to be replaced.
+        KeepError: it is no name for a file, or the file can't be written.
+    """
+    if not NAME.fullmatch(name):
+        raise KeepError(
+            f"{name!r}: a preset's name is of letters, digits, _ and -, and begins with none of these two"
+        )
+    path = user_folder() / f"{name}.toml"
+    if path.exists() and not replace:
+        raise TakenError(f"there is a preset {name} of yours already")
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(path)
+    except OSError as error:
+        draft.unlink(missing_ok=True)
+        raise KeepError(f"{path}: can't be written: {error.strerror or error}") from error
+    return path
+
+
+def delete(name: str) -> None:
+    """Delete one of the user's own presets. Raises `KeepError` if it isn't, or can't be deleted."""
+    preset = available().get(name)
+    if preset is None or preset.source != YOURS:
+        raise KeepError(f"{name} is not a preset of yours, and stays")
+    try:
+        preset.path.unlink()
+    except OSError as error:
+        raise KeepError(f"{preset.path}: can't be deleted: {error.strerror or error}") from error

@@ -26,6 +26,7 @@ from engine import (
     EpisodeRequest,
     EpisodeState,
     Limits,
+    Message,
     Role,
     Rollout,
     Rubric,
@@ -34,17 +35,22 @@ from engine import (
     call_python,
     same_value,
 )
-from tasks.coding import PROBLEMS
+from tasks.coding import PROBLEMS, SHOWN, Problem
 
-HELD_OUT = 15
-"""Problems kept for evaluation, the same whatever the seed."""
+HELD_OUT = 0.3
+"""The share of problems kept for evaluation, the same whatever the seed."""
 FENCE = re.compile(r"^```[ \t]*(\w*)[ \t]*\n(.*?)^```[ \t]*$", re.DOTALL | re.MULTILINE)
-PROMPT = """\
-You write Python. Answer with one code block that holds the whole function, and nothing else. For example:
-```python
-def double(n: int) -> int:
-    return 2 * n
-```"""
+PROMPT = "You write Python. Answer with one code block that holds the whole function, and nothing else."
+
+
+def asked(problem: Problem) -> Message:
+    task = f"Write the function\n\n{problem.signature}\n\n{problem.statement}\nFor example, {problem.example}"
+    return {"role": "user", "content": task}
+
+
+def worked(problem: Problem) -> list[Message]:
+    """A problem and its reference, as turns that are shown."""
+    return [asked(problem), {"role": "assistant", "content": f"```python\n{problem.source}```"}]
 
 
 def read_code(reply: str) -> str | None:
@@ -75,15 +81,15 @@ class Write(SingleTurnEpisode):
 
     role = "Coder"
 
-    def __init__(self, rubric: Rubric, tests: int, limits: Limits, *, greedy: bool = False) -> None:
+    def __init__(self, rubric: Rubric, examples: int, tests: int, limits: Limits, *, greedy: bool = False) -> None:
         super().__init__(rubric)
-        self.problems = {problem.name: problem for problem in PROBLEMS}
+        self.problems = {problem.name: problem for problems in PROBLEMS.values() for problem in problems}
+        self.shown = [turn for problem in SHOWN[:examples] for turn in worked(problem)]
         self.tests, self.limits = tests, limits
         self.settings = {"temperature": 0.0} if greedy else {}
 
-    def prompt(self, artifact: Any) -> str:
-        problem = self.problems[artifact]
-        return f"Write the function\n\n{problem.signature}\n\n{problem.statement}\nFor example, {problem.example}"
+    def prompt(self, artifact: Any) -> list[Message]:
+        return [*self.shown, asked(self.problems[artifact])]
 
     async def rollout(self, arena: Arena, artifact: Any, state: EpisodeState) -> EpisodeState:
         problem = self.problems[artifact]
@@ -106,29 +112,36 @@ class Write(SingleTurnEpisode):
 
 
 class Code(Task):
-    """Options: `samples` of each problem in a step; at most so many `tests` of each; `reward` by the share of tests
-    passed or for all of them; `seconds` of computing and `megabytes` of memory for all tests of a reply."""
+    """Options: which `problems`; `samples` of each in a step; worked `examples` before it; at most so many `tests`;
+    `reward` by the share of tests passed or for all of them; `seconds` of computing and `megabytes` of memory for
+    all tests of a reply."""
 
     def __init__(
         self,
         *,
+        problems: Literal["easy", "usual", "both"] = "usual",
         samples: Count = 8,
+        examples: Annotated[int, Between(0, len(SHOWN))] = 1,
         tests: Annotated[int, Between(4, 100)] = 100,
         reward: Literal["share", "all"] = "share",
         seconds: Annotated[int, Between(1, 60)] = 2,
         megabytes: Annotated[int, Between(64, 16_000)] = 256,
     ) -> None:
-        self.samples, self.tests = samples, tests
+        self.samples, self.examples, self.tests = samples, examples, tests
         self.rubric = Rubric([share if reward == "share" else solved])
         self.limits = Limits(cpu=seconds, seconds=10.0 * seconds, memory=megabytes * 1_000_000)
-        names = [problem.name for problem in PROBLEMS]
-        self.held_out = random.Random("held out").sample(names, HELD_OUT)
-        self.train = [name for name in names if name not in self.held_out]
+        self.held_out: list[str] = []
+        self.train: list[str] = []
+        for kind in PROBLEMS if problems == "both" else (problems,):
+            names = [problem.name for problem in PROBLEMS[kind]]
+            kept = random.Random("held out").sample(names, int(HELD_OUT * len(names)))
+            self.held_out += kept
+            self.train += [name for name in names if name not in kept]
 
     def setup(self, arena: Arena) -> None:
         arena.add_role(Role("Coder", system_prompt=PROMPT, max_tokens=256))
-        arena.add_episode("write", Write(self.rubric, self.tests, self.limits))
-        arena.add_episode("exam", Write(self.rubric, self.tests, self.limits, greedy=True))
+        arena.add_episode("write", Write(self.rubric, self.examples, self.tests, self.limits))
+        arena.add_episode("exam", Write(self.rubric, self.examples, self.tests, self.limits, greedy=True))
         arena.add_store("problems", ArtifactStore(self.train, seed=arena.seed))
 
     def requests(self, arena: Arena, n: int) -> list[EpisodeRequest]:

@@ -35,6 +35,7 @@ from engine import (
     seats_in_turn,
     standing,
 )
+from tasks.arguing import bare
 from tasks.topics.motions import MOTIONS
 
 SIDES = {"Pro": "for", "Con": "against"}
@@ -70,18 +71,18 @@ class DebateEpisode(Episode):
         chats: dict[str, list[Message]] = {side: [] for side in SIDES}
         heard = {side: [f"The motion: {artifact['motion']}"] for side in SIDES}
         speeches: dict[str, list[str]] = {side: [] for side in SIDES}
-        said = {"", _bare(artifact["motion"])}
+        said = {"", bare(artifact["motion"])}
         state.data = {"silent": None, "value": None}
         for turn in range(2 * self.rounds):
             side, other = order[turn % 2], order[1 - turn % 2]
             ask = f"Speech {turn // 2 + 1} of {self.rounds}: speak {SIDES[side]} the motion."
             chats[side].append({"role": "user", "content": "\n\n".join([*heard[side], ask])})
             speech = (await self.call_model(side, list(chats[side]), arena)).text
-            if _bare(speech) in said:
+            if bare(speech) in said:
                 state.turns[-1].illegal = True
                 state.data |= {"silent": side, "value": float(side == "Con")}
                 return state
-            said.add(_bare(speech))
+            said.add(bare(speech))
             speeches[side].append(speech.strip())
             chats[side].append({"role": "assistant", "content": speech})
             heard[side] = []
@@ -135,8 +136,3 @@ class Debate(Task):
             "disagreed": mean(agreed is False for agreed in judged),
             "silent": mean(rollout.extras["silent"] == side for rollout, side in played),
         }
-
-
-def _bare(speech: str) -> str:
-    """The letters and digits of a speech, by which it is told from another."""
-    return "".join(filter(str.isalnum, speech.lower()))

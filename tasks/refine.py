@@ -26,6 +26,7 @@ from engine import (
     EpisodeRequest,
     EpisodeState,
     Judge,
+    Message,
     Role,
     Rollout,
     Rubric,
@@ -64,13 +65,13 @@ class Refining(Episode):
 
     async def rollout(self, arena: Arena, artifact: Any, state: EpisodeState) -> EpisodeState:
         subject = self.subject
-        draft = (await self.call_model("Writer", subject.write(artifact), arena, legal=subject.drafts)).text
+        draft = await self._said("Writer", subject.write(artifact), arena)
         versions: list[dict[str, Any]] = [{"text": draft}]
         for _ in range(self.rounds):
             asked = subject.criticise(artifact, draft)
-            critique = (await self.call_model("Critic", asked, arena, legal=subject.critiques)).text
+            critique = await self._said("Critic", asked, arena)
             asked, true = subject.refine(artifact, draft, critique), subject.is_true(artifact, draft, critique)
-            draft = (await self.call_model("Refiner", asked, arena, legal=subject.drafts)).text
+            draft = await self._said("Refiner", asked, arena)
             versions.append({"text": draft, "critique": critique, "true": true})
         for version in versions if self.judge is None else (versions[0], versions[-1]):
             version["quality"] = await self._quality(arena, artifact, version["text"])
@@ -79,6 +80,12 @@ class Refining(Episode):
 
     def get_extras(self, state: EpisodeState) -> dict[str, Any]:
         return state.data
+
+    async def _said(self, role: str, asked: str, arena: Arena) -> str:
+        """A role's reply, after what it is shown."""
+        legal = self.subject.critiques if role == "Critic" else self.subject.drafts
+        messages: list[Message] = [*self.subject.shown(role), {"role": "user", "content": asked}]
+        return (await self.call_model(role, messages, arena, legal=legal)).text
 
     async def _quality(self, arena: Arena, brief: Any, text: str) -> float | None:
         if self.judge is None:

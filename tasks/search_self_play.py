@@ -10,10 +10,10 @@ other words counts as wrong.
 
 from __future__ import annotations
 
-import math
 import random
+import re
 from statistics import fmean
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from engine import (
     BASE,
@@ -30,26 +30,27 @@ from engine import (
     Rollout,
     Rubric,
     Task,
-    TaskError,
     quoted,
     read_element,
     search,
 )
-from tasks.library import FOLDER, TEXTS
+from tasks.library import FOLDER
+from tasks.library.passages import AnswerOf, Passages
 from tasks.library.questions import (
-    ANSWER,
     FORMAT,
     FORMAT_OF_DRAWN,
-    PASSAGE,
-    QUESTION,
+    WORKED,
     answers,
-    drawn_answer,
-    exam,
+    facts,
     fault,
     read_proposal,
+    tagged,
     to_propose,
+    turns,
 )
 
+MOST_ASKED = 20
+"""Words of a question that a constrained Solver may search for."""
 PROPOSER = {
     "written": f"You are given a passage of a collection. {FORMAT}",
     "drawn": f"You are given a passage of a collection and an answer. {FORMAT_OF_DRAWN}",
@@ -90,17 +91,32 @@ def left(searches: int) -> str:
     return f"Searches left: {searches}." if searches else "No searches left. Give your answer."
 
 
+def legal(passages: list[Passage]) -> list[str]:
+    """What a constrained role may answer: the names and numbers of the passages it was shown."""
+    return [tagged(fact) for fact in dict.fromkeys(fact for passage in passages for fact in facts(passage.text))]
+
+
+def searches(question: str) -> list[str]:
+    """What a constrained role may search for: words of the question that stand side by side."""
+    found = re.findall(r"\w+", question)[:MOST_ASKED]
+    spans = ((i, j) for i in range(len(found)) for j in range(i + 1, len(found) + 1))
+    return [f"<search>{' '.join(found[i:j])}</search>" for i, j in spans]
+
+
 def _user(content: str) -> Message:
     return {"role": "user", "content": content}
 
 
-METALS = [Passage(0, "metals.txt 1", PASSAGE)]
-READ: list[Message] = [_user(to_read(METALS, QUESTION)), {"role": "assistant", "content": ANSWER}]
+def _passage(text: str) -> list[Passage]:
+    return [Passage(0, "example.txt 1", text)]
+
+
+READ = [turn for text, asked, said in WORKED for turn in turns(to_read(_passage(text), asked), tagged(said))]
 SEARCHED: list[Message] = [
-    _user(f"{quoted('The question', QUESTION)}\n\n{left(1)}"),
-    {"role": "assistant", "content": "<search>liquid metal room temperature</search>"},
-    _user(f"{shown(METALS)}\n\n{left(0)}"),
-    {"role": "assistant", "content": ANSWER},
+    *turns(
+        f"{quoted('The question', WORKED[0][1])}\n\n{left(1)}", "<search>liquid metal room temperature</search>"
+    ),
+    *turns(f"{shown(_passage(WORKED[0][0]))}\n\n{left(0)}", tagged(WORKED[0][2])),
 ]
 """Examples, as turns before what is asked."""
 
@@ -125,8 +141,9 @@ class Propose(Episode):
             return state
         asked = {"question": question.text, "answers": [question.answer]}
         state.data |= {"question": question.text, "answer": question.answer}
-        read = to_read(self._among_others(own, state.rng), question.text)
-        reply = await self.call_model("Reader", [*READ, _user(read)], arena)
+        passages = self._among_others(own, state.rng)
+        read = _user(to_read(passages, question.text))
+        reply = await self.call_model("Reader", [*READ, read], arena, legal=legal(passages))
         state.data["supported"] = answers(reply.text, asked["answers"])
         if state.data["supported"]:
             solvers = await arena.generate_rollouts([EpisodeRequest("find", asked) for _ in range(self.solvers)])
@@ -144,7 +161,11 @@ class Propose(Episode):
 
 
 class Find(Episode):
-    """A question, up to `searches` searches, an answer. What is neither, or both, is illegal and ends it."""
+    """A question, up to `searches` searches, an answer. What is neither, or both, is illegal and ends it.
+
+    A constrained Solver searches for words of the question, and answers with what it was shown. Where there is
+    nothing of either, as where no passage was found, it may say anything.
+    """
 
     rubric = Rubric([found])
 
@@ -155,9 +176,10 @@ class Find(Episode):
     async def rollout(self, arena: Arena, artifact: Any, state: EpisodeState) -> EpisodeState:
         question = quoted("The question", artifact["question"])
         messages = [*SEARCHED, _user(f"{question}\n\n{left(self.searches)}")]
-        state.data = {"right": False, "queries": []}
+        state.data, seen = {"right": False, "queries": []}, []
         for more in range(self.searches, -1, -1):
-            reply = (await self.call_model("Solver", messages, arena)).text
+            allowed = [*(searches(artifact["question"]) if more else []), *legal(seen)]
+            reply = (await self.call_model("Solver", messages, arena, legal=allowed)).text
             query, answer = read_element(reply, "search"), read_element(reply, "answer")
             if answer and "<search>" not in reply:
                 state.data["right"] = answers(reply, artifact["answers"])
@@ -166,8 +188,10 @@ class Find(Episode):
                 state.turns[-1].illegal = True
                 break
             state.data["queries"].append(query)
-            passages = f"{shown(self.documents.search(query, self.results))}\n\n{left(more - 1)}"
-            messages = [*messages, {"role": "assistant", "content": reply}, _user(passages)]
+            found = self.documents.search(query, self.results)
+            seen += found
+            passages = _user(f"{shown(found)}\n\n{left(more - 1)}")
+            messages = [*messages, {"role": "assistant", "content": reply}, passages]
         return state
 
     def get_extras(self, state: EpisodeState) -> dict[str, Any]:
@@ -186,50 +210,34 @@ class SearchSelfPlay(Task):
         folder: str = "",
         questions: str = "",
         words: Annotated[int, Between(20, 1000)] = 100,
-        answer: Literal["written", "drawn"] = "written",
+        answer: AnswerOf = "written",
         solvers: Annotated[int, Between(1, 64)] = 4,
         searches: Annotated[int, Between(1, 20)] = 3,
         results: Annotated[int, Between(1, 20)] = 2,
         distractors: Annotated[int, Between(0, 20)] = 3,
         samples: Count = 4,
     ) -> None:
-        try:
-            self.documents = Documents(folder or TEXTS, words=words)
-        except ValueError as error:
-            raise TaskError(f"search_self_play: option 'folder': {error}") from error
-        try:
-            self.exam = exam(questions)
-        except ValueError as error:
-            raise TaskError(f"search_self_play: option 'questions': {error}") from error
-        self.searched = self.documents if questions else Documents(FOLDER, words=words)
-        self.answer, self.solvers, self.distractors, self.samples = answer, solvers, distractors, samples
+        self.passages = Passages("search_self_play", folder, questions, words=words, answer=answer)
+        self.searched = self.passages.documents if questions else Documents(FOLDER, words=words)
+        self.solvers, self.distractors, self.samples = solvers, distractors, samples
         self.tool = {"searches": searches, "results": results}
 
     def setup(self, arena: Arena) -> None:
-        arena.add_role(Role("Proposer", system_prompt=PROPOSER[self.answer], max_tokens=160))
+        prompt, documents = PROPOSER[self.passages.answer], self.passages.documents
+        arena.add_role(Role("Proposer", system_prompt=prompt, max_tokens=160))
         arena.add_role(Role("Reader", system_prompt=READER, temperature=0.0, max_tokens=48, player=BASE))
         arena.add_role(Role("Solver", system_prompt=SOLVER, max_tokens=96))
-        propose = Propose(self.documents, solvers=self.solvers, distractors=self.distractors)
-        arena.add_episode("propose", propose)
-        arena.add_episode("find", Find(self.documents, **self.tool))
+        arena.add_episode("propose", Propose(documents, solvers=self.solvers, distractors=self.distractors))
+        arena.add_episode("find", Find(documents, **self.tool))
         arena.add_episode("exam", Find(self.searched, **self.tool))
 
     def requests(self, arena: Arena, n: int) -> list[EpisodeRequest]:
-        """Each passage `samples` times; passages that come once are compared with each other."""
-        rng = random.Random(f"{arena.seed}:search_self_play:{arena.played}")
-        passages = [self.documents.sample(rng) for _ in range(math.ceil(n / self.samples))]
-        group = "passages" if self.samples == 1 else None
-        asked = [self._artifact(passage, rng) for passage in passages]
-        return [EpisodeRequest("propose", a, group=group) for a in asked for _ in range(self.samples)][:n]
-
-    def _artifact(self, passage: Passage, rng: random.Random) -> dict[str, Any]:
-        drawn = drawn_answer(passage.text, rng) if self.answer == "drawn" else ""
-        return {"passage": passage.id, "title": passage.title} | ({"answer": drawn} if drawn else {})
+        return self.passages.requests("propose", arena, n, self.samples)
 
     async def evaluate(self, arena: Arena, n: int, label: str) -> dict[str, float]:
         """Of the exam's questions: `accuracy`, and `searches` that one took. Searched is the collection of
         `tasks/library`, or the user's `folder` if the questions are the user's too."""
-        requests = [EpisodeRequest("exam", asked, is_trainable=False) for asked in self.exam[:n]]
+        requests = [EpisodeRequest("exam", asked, is_trainable=False) for asked in self.passages.exam[:n]]
         rollouts = [result.rollout for result in await arena.generate_rollouts(requests, label=label)]
         return {
             "accuracy": fmean([float(rollout.extras.get("right", False)) for rollout in rollouts] or [0.0]),

@@ -10,10 +10,9 @@ guessed, such as one of two words; and an answer that is right in other words co
 
 from __future__ import annotations
 
-import math
 import random
 from statistics import fmean
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from engine import (
     Arena,
@@ -24,29 +23,29 @@ from engine import (
     EpisodeRequest,
     EpisodeState,
     Message,
-    Passage,
     RewardFunction,
     Role,
     Rollout,
     Rubric,
     Task,
-    TaskError,
     quoted,
     read_element,
     spice,
 )
-from tasks.library import HELD_OUT, TEXTS
+from tasks.library import HELD_OUT
+from tasks.library.passages import AnswerOf, Passages
 from tasks.library.questions import (
-    ANSWER,
     FORMAT,
     FORMAT_OF_DRAWN,
-    QUESTION,
+    WORKED,
     answers,
-    drawn_answer,
-    exam,
+    choices,
+    facts,
     fault,
     read_proposal,
+    tagged,
     to_propose,
+    turns,
 )
 
 CHALLENGER = {
@@ -55,10 +54,18 @@ CHALLENGER = {
 }
 SOLVER = """You are given a question. Answer it in one to five words. If you are not sure, give your best guess.
 Write exactly this: <answer>the answer</answer>"""
-SOLVED: list[Message] = [
-    {"role": "user", "content": quoted("The question", QUESTION)},
-    {"role": "assistant", "content": ANSWER},
-]
+
+
+def to_solve(question: str, among: list[str]) -> str:
+    """What a solver is asked: a question, and the answers it may choose among."""
+    asked = quoted("The question", question)
+    return f"{asked}\n\n{quoted('One of these is the answer', chr(10).join(among))}" if among else asked
+
+
+def solved(is_choice: bool) -> list[Message]:
+    """Examples, as turns before what is asked; where there are choices, each one's answer is among the others'."""
+    among = [answer for _, _, answer in WORKED] if is_choice else []
+    return [turn for _, question, answer in WORKED for turn in turns(to_solve(question, among), tagged(answer))]
 
 
 def variance(invalid: float) -> RewardFunction:
@@ -81,9 +88,9 @@ def right(rollout: Rollout, arena: Arena) -> dict[str, float]:
 class Challenge(Episode):
     """One passage, one question, and solvers for it if it is sound."""
 
-    def __init__(self, solvers: int, invalid: float) -> None:
+    def __init__(self, solvers: int, choices: int, invalid: float) -> None:
         super().__init__(Rubric([variance(invalid)] if solvers else []))
-        self.solvers = solvers
+        self.solvers, self.choices = solvers, choices
 
     async def rollout(self, arena: Arena, artifact: Any, state: EpisodeState) -> EpisodeState:
         passage, drawn = artifact["text"], artifact.get("answer", "")
@@ -94,7 +101,8 @@ class Challenge(Episode):
         if question is None or broken:
             state.turns[-1].illegal = True
             return state
-        asked = {"question": question.text, "answers": [question.answer]}
+        among = choices([question.answer], facts(passage), self.choices, state.rng) if self.choices else []
+        asked = {"question": question.text, "answers": [question.answer], "choices": among}
         children = await arena.generate_rollouts([EpisodeRequest("solve", asked) for _ in range(self.solvers)])
         solved = [float(child.rollout.extras["right"]) for child in children if child.rollout.error is None]
         state.data |= {"question": question.text, "answer": question.answer, "solved": solved}
@@ -105,13 +113,14 @@ class Challenge(Episode):
 
 
 class Solve(Episode):
-    """One question, answered from what the model knows."""
+    """One question, answered from what the model knows, or by one of its `choices`."""
 
     rubric = Rubric([right])
 
     async def rollout(self, arena: Arena, artifact: Any, state: EpisodeState) -> EpisodeState:
-        prompt: list[Message] = [{"role": "user", "content": quoted("The question", artifact["question"])}]
-        reply = await self.call_model("Solver", [*SOLVED, *prompt], arena)
+        among = artifact.get("choices", [])
+        messages = [*solved(bool(among)), {"role": "user", "content": to_solve(artifact["question"], among)}]
+        reply = await self.call_model("Solver", messages, arena, legal=[tagged(choice) for choice in among])
         state.turns[-1].illegal = read_element(reply.text, "answer") is None
         state.data["right"] = answers(reply.text, artifact["answers"])
         return state
@@ -123,8 +132,8 @@ class Solve(Episode):
 class Spice(Task):
     """Options: `folder` of text files and file of `questions` to measure with, those in `tasks/library` if empty;
     most `words` of a passage; whose `answer` is asked for, the challenger's own or a name or number drawn from the
-    passage; `solvers` for each question; `samples` of each passage in a step; what an `invalid` question is
-    worth."""
+    passage; how many `choices` a solver is given, the others being names and numbers of the passage, 0 for none;
+    `solvers` for each question; `samples` of each passage in a step; what an `invalid` question is worth."""
 
     def __init__(
         self,
@@ -132,52 +141,47 @@ class Spice(Task):
         folder: str = "",
         questions: str = "",
         words: Annotated[int, Between(20, 1000)] = 150,
-        answer: Literal["written", "drawn"] = "written",
+        answer: AnswerOf = "written",
+        choices: Annotated[int, Between(0, 20)] = 0,
         solvers: Annotated[int, Between(2, 64)] = 8,
         samples: Count = 4,
         invalid: Annotated[float, Between(-10.0, 0.0)] = -0.1,
     ) -> None:
-        try:
-            self.documents = Documents(folder or TEXTS, words=words)
-        except ValueError as error:
-            raise TaskError(f"spice: option 'folder': {error}") from error
-        try:
-            self.exam = exam(questions)
-        except ValueError as error:
-            raise TaskError(f"spice: option 'questions': {error}") from error
+        self.passages = Passages("spice", folder, questions, words=words, answer=answer, facts=max(1, choices))
         self.held_out = Documents(HELD_OUT, words=words)
-        self.answer, self.solvers, self.samples, self.invalid = answer, solvers, samples, invalid
+        self.choices, self.solvers, self.samples, self.invalid = choices, solvers, samples, invalid
 
     def setup(self, arena: Arena) -> None:
-        arena.add_role(Role("Challenger", system_prompt=CHALLENGER[self.answer], max_tokens=160))
+        prompt = CHALLENGER[self.passages.answer]
+        arena.add_role(Role("Challenger", system_prompt=prompt, max_tokens=160))
         arena.add_role(Role("Solver", system_prompt=SOLVER, max_tokens=48))
-        arena.add_episode("challenge", Challenge(self.solvers, self.invalid))
-        arena.add_episode("proposal", Challenge(0, self.invalid))
+        arena.add_episode("challenge", Challenge(self.solvers, self.choices, self.invalid))
+        arena.add_episode("proposal", Challenge(0, 0, self.invalid))
         arena.add_episode("solve", Solve())
 
     def requests(self, arena: Arena, n: int) -> list[EpisodeRequest]:
-        """Each passage `samples` times; passages that come once are compared with each other."""
-        rng = random.Random(f"{arena.seed}:spice:{arena.played}")
-        passages = [self.documents.sample(rng) for _ in range(math.ceil(n / self.samples))]
-        group = "passages" if self.samples == 1 else None
-        asked = [self._artifact(passage, rng) for passage in passages]
-        return [EpisodeRequest("challenge", a, group=group) for a in asked for _ in range(self.samples)][:n]
+        return self.passages.requests("challenge", arena, n, self.samples)
 
     async def evaluate(self, arena: Arena, n: int, label: str) -> dict[str, float]:
         """`accuracy` in held-out questions, written by hand; `valid`: the share of sound questions on held-out
-        passages."""
+        passages. Choices are the answers to other questions."""
         rng = random.Random("held out")
-        read = [self._artifact(self.held_out.passage(i % len(self.held_out)), rng) for i in range(n)]
-        solved = await self._play(arena, "solve", self.exam[:n], f"{label}/solve")
+        held_out = [self.held_out.passage(i % len(self.held_out)) for i in range(n)]
+        read = [self.passages.artifact(passage, rng) for passage in held_out]
+        solved = await self._play(arena, "solve", self._exam()[:n], f"{label}/solve")
         proposed = await self._play(arena, "proposal", read, f"{label}/proposal")
         return {
             "accuracy": fmean([float(rollout.extras.get("right", False)) for rollout in solved] or [0.0]),
             "valid": fmean([rollout.extras.get("fault", "") is None for rollout in proposed] or [0.0]),
         }
 
-    def _artifact(self, passage: Passage, rng: random.Random) -> dict[str, str]:
-        drawn = drawn_answer(passage.text, rng) if self.answer == "drawn" else ""
-        return {"title": passage.title, "text": passage.text} | ({"answer": drawn} if drawn else {})
+    def _exam(self) -> list[dict[str, Any]]:
+        if not self.choices:
+            return self.passages.exam
+        rng, every = random.Random("choices"), [asked["answers"][0] for asked in self.passages.exam]
+        return [
+            asked | {"choices": choices(asked["answers"], every, self.choices, rng)} for asked in self.passages.exam
+        ]
 
     async def _play(self, arena: Arena, kind: str, artifacts: list[Any], label: str) -> list[Rollout]:
         requests = [EpisodeRequest(kind, artifact, is_trainable=False) for artifact in artifacts]

@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import random
 from statistics import fmean
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from engine import (
     Arena,
@@ -35,7 +35,8 @@ from engine import (
     bug_injection,
 )
 from tasks.buggy import HELD_OUT, MODULES, SOURCES, brings_words, code_of, edited, judged
-from tasks.buggy.bugs import BUGS
+from tasks.buggy.exams import ANSWERS, EXAMS
+from tasks.buggy.mutations import FUNCTIONS, mutations, part
 
 NEWEST = 100
 """Bugs of higher order that are drawn from."""
@@ -70,7 +71,7 @@ def tests_pass(rollout: Rollout, arena: Arena) -> dict[str, float]:
 
 
 class Inject(Episode):
-    """The artifact is a module's name."""
+    """The artifact is a module's name, or `module.function`, which is then all that is seen."""
 
     rubric = Rubric([paid_by_repairs])
 
@@ -79,18 +80,21 @@ class Inject(Episode):
         self.attempts = attempts
 
     async def rollout(self, arena: Arena, artifact: Any, state: EpisodeState) -> EpisodeState:
-        asked = f"Put a bug into the module {artifact}:\n\n{SOURCES[artifact]}"
-        source = edited(SOURCES[artifact], (await self.call_model("Injector", asked, arena)).text)
-        says_more = source is not None and brings_words(SOURCES[artifact], source)
+        module, _, function = artifact.partition(".")
+        right = SOURCES[module]
+        asked = f"Put a bug into the module {module}:\n\n{part(right, function)}"
+        reply = await self.call_model("Injector", asked, arena, legal=mutations(right, function))
+        source = edited(right, reply.text)
+        says_more = source is not None and brings_words(right, source)
         state.data = {"edits": source is not None, "says_more": says_more, "failing": [], "repaired": None}
         verdict = None
         if source is not None and not says_more and code_of(source) not in ANSWERS:
-            verdict = await judged(artifact, source)
+            verdict = await judged(module, source)
             state.data["failing"] = verdict.failing
         if verdict is None or not verdict.is_bug:
             state.turns[-1].illegal = True
             return state
-        bug = {"module": artifact, "source": source, "failing": verdict.failing, "order": 1}
+        bug = {"module": module, "function": function, "source": source, "failing": verdict.failing, "order": 1}
         repairs = [EpisodeRequest("repair", bug) for _ in range(self.attempts)]
         state.child_results = await arena.generate_rollouts(repairs)
         ended = [child.rollout for child in state.child_results if child.rollout.error is None]
@@ -102,7 +106,8 @@ class Inject(Episode):
 
 
 class Repair(Episode):
-    """The artifact is a bug: module, source, failing tests, order. What it leaves broken is kept, if it `keeps`."""
+    """The artifact is a bug: module, source, failing tests, order, and the function that is seen, if not all of it.
+    What it leaves broken is kept, if it `keeps`."""
 
     rubric = Rubric([tests_pass])
 
@@ -112,13 +117,17 @@ class Repair(Episode):
 
     async def rollout(self, arena: Arena, artifact: Any, state: EpisodeState) -> EpisodeState:
         module, broken, failing = artifact["module"], artifact["source"], artifact["failing"][:SHOWN]
-        asked = f"The module {module}:\n\n{broken}\n\nThese tests fail:\n" + "\n".join(failing)
-        source = edited(broken, (await self.call_model("Repairer", asked, arena, **self.settings)).text)
+        function = artifact.get("function", "")
+        asked = f"The module {module}:\n\n{part(broken, function)}\n\nThese tests fail:\n" + "\n".join(failing)
+        edits = mutations(broken, function)
+        source = edited(
+            broken, (await self.call_model("Repairer", asked, arena, legal=edits, **self.settings)).text
+        )
         state.turns[-1].illegal = source is None
         verdict = None if source is None or source == broken else await judged(module, source)
         state.data = {"passes": bool(verdict and verdict.passes), "failing": verdict.failing if verdict else []}
         if self.keeps and source and verdict and verdict.is_bug and code_of(source) not in ANSWERS:
-            bug = {"module": module, "source": source, "failing": verdict.failing, "order": artifact["order"] + 1}
+            bug = artifact | {"source": source, "failing": verdict.failing, "order": artifact["order"] + 1}
             arena.stores["bugs"].add({"from": [int(part) for part in state.id.split(".")], "bug": bug})
         return state
 
@@ -128,13 +137,24 @@ class Repair(Episode):
 
 class SweSelfPlay(Task):
     """Options: `samples` of injections into one module in a step; `attempts` at repairing each bug; the share of
-    episodes that repair bugs of `higher_order`, as far as there are any."""
+    episodes that repair bugs of `higher_order`, as far as there are any; whether roles see a module or one function
+    of it (`scope`); which `bugs` repairs are measured by, those written by hand or mutations."""
 
     def __init__(
-        self, *, samples: Count = 4, attempts: Annotated[int, Between(1, 64)] = 4, higher_order: Share = 0.25
+        self,
+        *,
+        samples: Count = 4,
+        attempts: Annotated[int, Between(1, 64)] = 4,
+        higher_order: Share = 0.25,
+        scope: Literal["module", "function"] = "module",
+        bugs: Literal["written", "mutations"] = "written",
     ) -> None:
         self.samples, self.attempts, self.higher_order = samples, attempts, higher_order
-        self.train = [module for module in MODULES if module not in HELD_OUT]
+        train = [module for module in MODULES if module not in HELD_OUT]
+        functions = [
+            f"{module}.{name}" for module in train for name in FUNCTIONS[module] if mutations(SOURCES[module], name)
+        ]
+        self.train, self.scope, self.bugs = functions if scope == "function" else train, scope, bugs
 
     def setup(self, arena: Arena) -> None:
         arena.add_role(Role("Injector", system_prompt=INJECTOR, max_tokens=192))
@@ -156,23 +176,15 @@ class SweSelfPlay(Task):
         return [*repairs, *injections][:n]
 
     async def evaluate(self, arena: Arena, n: int, label: str) -> dict[str, float]:
-        """Of bugs made by hand, greedily: `repaired` altogether, `repaired_unseen` in modules never trained on."""
-        bugs = await asyncio.gather(*(_made(*bug) for bug in BUGS[:n]))
+        """Of bugs that are no part of training, greedily: `repaired` altogether, `repaired_unseen` in modules never
+        trained on."""
+        bugs = await asyncio.gather(*(self._exam_bug(*bug) for bug in EXAMS[self.bugs][:n]))
         requests = [EpisodeRequest("exam", bug, is_trainable=False) for bug in bugs]
         results = await arena.generate_rollouts(requests, label=label)
         marks = [(result.rollout.artifact["module"], result.rewards.get("Repairer") == 1.0) for result in results]
         unseen = [float(mark) for module, mark in marks if module in HELD_OUT]
         return {"repaired": fmean(float(mark) for _, mark in marks), "repaired_unseen": fmean(unseen or [0.0])}
 
-
-def with_bug(module: str, right: str, wrong: str) -> str:
-    return SOURCES[module].replace(right, wrong)
-
-
-async def _made(module: str, right: str, wrong: str) -> dict[str, Any]:
-    source = with_bug(module, right, wrong)
-    return {"module": module, "source": source, "failing": (await judged(module, source)).failing, "order": 1}
-
-
-ANSWERS = frozenset(code_of(with_bug(*bug)) for bug in BUGS)
-"""The evaluation's bugs, however they are spaced: a role that comes upon one by itself isn't trained on it."""
+    async def _exam_bug(self, module: str, function: str, source: str) -> dict[str, Any]:
+        failing, seen = (await judged(module, source)).failing, function if self.scope == "function" else ""
+        return {"module": module, "function": seen, "source": source, "failing": failing, "order": 1}

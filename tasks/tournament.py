@@ -72,7 +72,7 @@ async def knockout(arena: Arena, prompt: str, replies: list[str], rng: random.Ra
                 return [[] for _ in replies]
             points[i].append(value)
             points[j].append(1 - value)
-            left.append(i if value == 1 else j if value == 0 else rng.choice((i, j)))
+            left.append(i if value > 0.5 else j if value < 0.5 else rng.choice((i, j)))
     rounds = max(map(len, points))
     return [won + [0.0] * (rounds - len(won)) for won in points]
 

@@ -126,8 +126,9 @@ async def test_a_step_without_an_active_token_moves_neither_weights_nor_moments_
 def broken_from(monkeypatch, first: int, last: int = 10**9) -> None:
     """The loss of these steps is NaN, counted from 1."""
     import engine.training.learner as learner
+    import engine.training.passes as passes
 
-    backward, step, count = learner.backward, learner.Learner.step, 0
+    backward, step, count = passes.backward, learner.Learner.step, 0
 
     def counting(self, records):
         nonlocal count
@@ -139,7 +140,7 @@ def broken_from(monkeypatch, first: int, last: int = 10**9) -> None:
         return value * math.nan if first <= count <= last else value, *rest
 
     monkeypatch.setattr(learner.Learner, "step", counting)
-    monkeypatch.setattr(learner, "backward", breaking)
+    monkeypatch.setattr(passes, "backward", breaking)
 
 
 async def test_a_step_that_is_not_finite_is_left_out_counted_and_shown_and_the_run_goes_on(

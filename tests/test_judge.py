@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import time
 
@@ -200,6 +201,8 @@ def test_a_tasks_option_sets_what_the_task_does_not():
         ({"seconds": 0}, "seconds"),
         ({"max_tokens": -1}, "max_tokens"),
         ({"temprature": 1.0}, "did you mean 'temperature'"),
+        ({"verdict": "odd"}, "option 'verdict' wants"),
+        ({"verdict": "odds", "votes": 3, "temperature": 1.0, "max_tokens": 0}, "needs max_tokens to think in"),
     ],
 )
 def test_an_option_that_no_judge_has_is_named(options, said):
@@ -255,3 +258,84 @@ async def test_a_judge_asked_in_an_episode_leaves_no_turn_and_in_lockstep_holds_
         {"asked": "choose", "value": 0.5, "agreed": True, "replies": ["hm\ntie", "hm\ntie"]}
     ]
     assert {player for player, _ in arena.asked} == {"judge"}
+
+
+class Leaning(Arena):
+    """An arena whose judge has log-odds of its own for the first of two words, and says either as chance has it."""
+
+    def __init__(self, lean, *, cut_off=lambda prompt: False):
+        super().__init__()
+        self.lean, self.cut_off, self.asked = lean, cut_off, []
+
+    async def call_model(self, prompt, role_id=None, *, player=None, legal=(), **sampling):
+        choices, temperature = sampling.get("choices", ()), sampling["temperature"]
+        if not choices:
+            return Completion("Let me think.")
+        prompt = prompt[0]["content"]  # type: ignore[index]
+        self.asked.append(choices)
+        first = len(self.asked) % 3 == 0  # what is drawn must not matter
+        p = 1 / (1 + math.exp(-self.lean(prompt) / temperature))
+        ended = StopReason.DEADLINE if self.cut_off(prompt) else StopReason.STOP
+        # only the first token was a choice, and the end of turn was certain
+        return Completion(choices[not first], logprobs=[math.log(p if first else 1 - p), 0.0], stop_reason=ended)
+
+
+def merits(bias, **merit):
+    """A judge's log-odds of A: what A is worth more than B, and a liking of A whatever it is."""
+    return lambda prompt: bias + merit[shown_as("A", prompt)] - merit[shown_as("B", prompt)]
+
+
+@pytest.mark.parametrize("bias", [-30.0, -2.0, 0.0, 2.0, 30.0])
+@pytest.mark.parametrize("merit", [0.0, 0.05, 1.0, -3.0])
+async def test_odds_are_of_the_texts_alone_whatever_the_order_is_worth(bias, merit):
+    arena = Leaning(merits(bias, one=merit, two=0.0))
+    judgement = await Judge(verdict="odds", max_tokens=0).compare(arena, "write", "one", "two")
+    assert judgement.value == pytest.approx(1 / (1 + math.exp(-merit)), abs=1e-6)
+    swapped = await Judge(verdict="odds", max_tokens=0).choose(arena, "write", "two", "one")
+    assert swapped == pytest.approx(1 / (1 + math.exp(merit)), abs=1e-6)
+    assert set(arena.asked) == {("A", "B")}
+
+
+@pytest.mark.parametrize(("bias", "agreed"), [(0.0, True), (2.0, False), (-2.0, False)])
+async def test_that_words_would_have_gone_by_the_order_is_still_seen(bias, agreed):
+    arena = Leaning(merits(bias, one=1.0, two=0.0))
+    judgement = await Judge(verdict="odds", max_tokens=0).compare(arena, "write", "one", "two")
+    assert judgement.agreed is agreed
+    assert judgement.replies == [f"log-odds of A: {bias + 1:+.3f}", f"log-odds of A: {bias - 1:+.3f}"]
+
+
+async def test_a_bias_that_grows_with_what_is_read_does_not_cancel():
+    """What is promised is no more: a liking of long texts is a liking of one of them in either order."""
+    arena = Leaning(lambda prompt: (len(shown_as("A", prompt)) - len(shown_as("B", prompt))) / 10)
+    value = await Judge(verdict="odds", max_tokens=0).choose(arena, "write", "x" * 50, "short")
+    assert value is not None
+    assert value > 0.9
+
+
+async def test_odds_are_those_of_a_yes_to_one_question_against_a_yes_to_its_opposite():
+    arena = Leaning(lambda prompt: 5.0 + (0.4 if "Is it good?" in prompt else -0.2))
+    judgement = await Judge(verdict="odds", max_tokens=0).contrast(arena, "Is it good?", "Is it bad?")
+    assert judgement.value == pytest.approx(1 / (1 + math.exp(-0.3)), abs=1e-6)
+    assert judgement.agreed is False
+
+
+async def test_odds_of_one_order_alone_are_no_verdict():
+    arena = Leaning(merits(0.0, one=1.0, two=0.0), cut_off=lambda prompt: shown_as("A", prompt) == "two")
+    judgement = await Judge(verdict="odds", max_tokens=0).compare(arena, "write", "one", "two")
+    assert (judgement.value, judgement.agreed) == (None, None)
+
+
+async def test_of_several_votes_the_mean_of_the_log_odds_decides():
+    leans = iter([3.0, 1.0, 2.0, -1.0, -2.0, 0.0])  # of A: first as A, then second as A
+    arena = Leaning(lambda prompt: next(leans))
+    judge = Judge(verdict="odds", votes=3, temperature=0.7, max_tokens=20)
+    assert await judge.choose(arena, "write", "one", "two") == pytest.approx(1 / (1 + math.exp(-1.5)), abs=1e-6)
+
+
+async def test_a_judge_that_is_sure_beyond_what_a_float_can_say_still_has_finite_odds():
+    class Sure(Leaning):
+        async def call_model(self, prompt, role_id=None, *, player=None, legal=(), **sampling):
+            return Completion(sampling["choices"][0], logprobs=[0.0, 0.0])
+
+    judgement = await Judge(verdict="odds", max_tokens=0).compare(Sure(None), "write", "one", "two")
+    assert judgement.value == 0.5  # as sure of A in one order as in the other

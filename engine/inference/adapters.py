@@ -7,10 +7,10 @@ outside these it is the base.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import mlx.core as mx
 
@@ -23,6 +23,8 @@ from engine.inference.linears import Active, Parameters
 from engine.inference.models import LanguageModel
 from engine.inference.slots import Slots
 from engine.types import BASE
+
+Measured = TypeVar("Measured")
 
 
 class Adapters:
@@ -48,6 +50,8 @@ class Adapters:
         self._versions = {BASE: 0}
         self._serials = {BASE: 0}
         self._published = 0
+        self._speakers: dict[object, frozenset[str]] = {}
+        """Who is in use, by who uses them."""
 
     @property
     def changes(self) -> int:
@@ -100,17 +104,20 @@ class Adapters:
         self._slots.drop(player)
         del self._versions[player], self._serials[player]
 
-    def use(self, players: Collection[str]) -> None:
+    def use(self, players: Collection[str], by: object = None) -> None:
         """These speak from now on: bring them into memory, and keep them there until the next call.
 
-        If they don't fit, the bound is exceeded until fewer speak. The slots of all may change.
+        If they don't fit, the bound is exceeded until fewer speak. The slots of all may change. Whoever lets
+        players speak beside others says who it is (`by`): its calls don't send the others' away.
 
         Raises:
             KeyError: if there is no such player. OSError: if another's adapter can't be moved to disk.
         """
         for player in players:
             self._check_player(player)
-        self._slots.use(players)
+        self._speakers[by] = frozenset(players)
+        spoken = frozenset().union(*self._speakers.values())
+        self._slots.use([player for player in spoken if player in self._versions])
 
     def slot(self, player: str) -> int:
         """The player's slot; 0 for the base.
@@ -186,11 +193,34 @@ class Adapters:
         """The same of an adapter packed by `families`, used in the precision that the model computes in.
 
         A float32 adapter would have every layer keep its input in float32 too, twice what it takes in bfloat16.
-        Its gradient is rounded once, where it comes back to float32.
         """
-        used = {family: array.astype(self._computed_in) for family, array in self._layers.used(packed).items()}
-        with self._using(self.families.unpack(used), None):
+        with self._using(self.families.unpack(self._as_computed(packed)), None):
             yield
+
+    def value_and_grad(
+        self, function: Callable[[], tuple[mx.array, Measured]], packed: Packed
+    ) -> tuple[mx.array, Measured, Packed]:
+        """A scalar that `function` computes with this adapter, what else it returns, and the scalar's gradient.
+
+        The gradient is rounded once, where it comes back to float32. It is taken by each layer's parameters and
+        packed then: MLX's gradient of one part of an array is of the size of the array.
+        """
+
+        def of_parts(parts: Parameters) -> tuple[mx.array, Measured]:
+            with self._using(parts, None):
+                return function()
+
+        parts = self.families.unpack(self._as_computed(packed))
+        (value, measured), by_parts = mx.value_and_grad(of_parts)(parts)
+        by_computed, names = self.families.pack(by_parts), list(packed)
+
+        def computed(*arrays: mx.array) -> list[mx.array]:
+            made = self._as_computed(dict(zip(names, arrays, strict=True)))
+            return [made[name] for name in names]
+
+        cotangents = [by_computed[name] for name in names]
+        _, gradients = mx.vjp(computed, [packed[name] for name in names], cotangents)
+        return value, measured, dict(zip(names, gradients, strict=True))
 
     @property
     def used(self) -> Parameters | None:
@@ -231,6 +261,10 @@ class Adapters:
     def close(self) -> None:
         """Delete what is on disk; the players there are lost. On any thread, once no other uses this."""
         self._slots.close()
+
+    def _as_computed(self, packed: Packed) -> Packed:
+        """What layers look up, of what is learnt."""
+        return {family: array.astype(self._computed_in) for family, array in self._layers.used(packed).items()}
 
     @contextmanager
     def _using(self, parameters: Parameters | None, slots: mx.array | None) -> Iterator[None]:

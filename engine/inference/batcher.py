@@ -243,7 +243,7 @@ class Batcher:
             if self._long is not None:
                 speaking.add(self._long.request.player)
             if speaking != self._speaking:
-                self.adapters.use(speaking)
+                self.adapters.use(speaking, by=self)
                 self._speaking = speaking
         if self._changes != self.adapters.changes:
             self._changes = self.adapters.changes

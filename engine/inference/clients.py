@@ -45,9 +45,16 @@ class LocalClient:
     """
 
     def __init__(
-        self, device: Device, batcher: Batcher, tokenizer: Tokenizer, *, queue: int, lockstep: bool = False
+        self,
+        device: Device,
+        batcher: Batcher,
+        tokenizer: Tokenizer,
+        *,
+        queue: int,
+        lockstep: bool = False,
+        aside: bool = False,
     ) -> None:
-        """`batcher` was made on the device thread, as all that computes has to be."""
+        """`batcher` was made on the device thread, as all that computes has to be. `aside` as in `Device.serve`."""
         self.settle: Callable[[], None] | None = None
         self.tokenizer = tokenizer
         self.lockstep = lockstep
@@ -67,7 +74,7 @@ class LocalClient:
         """Requests the device hasn't reported on."""
         self._ticking = False
         """Lockstep: the device was set going, and hasn't delivered an end since."""
-        device.serve(self._server)
+        device.serve(self._server, aside=aside)
 
     def submit(
         self,

@@ -46,9 +46,18 @@ class Work:
 class Device:
     """The device thread. Its methods are called on the asyncio side, except where they say otherwise."""
 
-    def __init__(self, *, on_error: Callable[[BaseException], None] | None = None) -> None:
-        """`on_error` is called on the event loop that started the device, with whatever a tick raised."""
+    def __init__(
+        self,
+        *,
+        on_error: Callable[[BaseException], None] | None = None,
+        at_end: Callable[[], None] | None = None,
+    ) -> None:
+        """`on_error` is called on the event loop that started the device, with whatever a tick raised.
+
+        `at_end` is called on the thread, as the last thing there.
+        """
         self._on_error = on_error
+        self._at_end = at_end
         self._commands: queue.SimpleQueue[Command] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -56,6 +65,8 @@ class Device:
         self._stopping = False
         self._paused = False
         self._services: list[Service] = []
+        self._aside: list[Service] = []
+        """Those of the services that aren't part of the run."""
         self._works: list[Work] = []
         self._calls: set[asyncio.Future[Any]] = set()
 
@@ -114,15 +125,20 @@ class Device:
         return await work.future
 
     def pause(self) -> None:
-        """Hold ticks and work after the current one. Calls still run."""
+        """Hold ticks and work after the current one. Calls still run, and services that stand aside tick."""
         self.post(lambda: self._set_paused(True))
 
     def resume(self) -> None:
         """Go on exactly where `pause` held."""
         self.post(lambda: self._set_paused(False))
 
-    def serve(self, service: Service) -> None:
-        """Let a service tick from now on; it is closed when the device stops."""
+    def serve(self, service: Service, *, aside: bool = False) -> None:
+        """Let a service tick from now on; it is closed when the device stops.
+
+        One that stands `aside` is no part of the run: it ticks in pauses too, and its faults are its own.
+        """
+        if aside:
+            self._aside.append(service)
         self._services.append(service)
         self.post(_nothing)
 
@@ -149,13 +165,13 @@ class Device:
         try:
             while not self._stopping:
                 self._apply_commands()
-                if self._stopping or self._paused:
+                if self._stopping:
                     continue
-                for service in self._services:
-                    if service.ready():
-                        self._tick(service)
-                for work in list(self._works):
-                    self._advance(work)
+                for service in self._due():
+                    self._tick(service)
+                if not self._paused:
+                    for work in list(self._works):
+                        self._advance(work)
         except Exception as error:  # a command or a service's bookkeeping broke its promise: the thread ends
             if self._on_error is None:
                 raise
@@ -165,8 +181,8 @@ class Device:
 
     def _apply_commands(self) -> None:
         """Apply what has been posted; wait for it if there is nothing else to do."""
-        idle = self._paused or not (self._works or any(service.ready() for service in self._services))
-        if idle:
+        works = self._works and not self._paused
+        if not works and not self._due():
             self._commands.get()()
         while not self._stopping:
             try:
@@ -175,12 +191,17 @@ class Device:
                 return
             command()
 
+    def _due(self) -> list[Service]:
+        """Who ticks now."""
+        return [service for service in (self._aside if self._paused else self._services) if service.ready()]
+
     def _tick(self, service: Service) -> None:
         try:
             service.tick()
         except Exception as error:
             service.fail(error)
-            self._report(error)
+            if service not in self._aside:
+                self._report(error)
 
     def _advance(self, work: Work) -> None:
         if work.future.cancelled():
@@ -216,6 +237,8 @@ class Device:
             self._end(closing)
         for future in list(self._calls):
             _soon(future.get_loop(), future.cancel)
+        if self._at_end is not None:
+            self._at_end()
 
     def _settle(
         self,

@@ -40,9 +40,9 @@ class Families:
         return {family: mx.stack([parameters[name] for name in self.members[family]]) for family in chosen}
 
     def unpack(self, packed: Packed) -> Parameters:
-        """Views by name. Their gradients meet again in one concatenation a family."""
+        """Views by name. To differentiate by a packed adapter, see `Adapters.value_and_grad`."""
         return {
-            name: part[0]
+            name: part.squeeze(0)
             for family, names in self.members.items()
             for name, part in zip(names, mx.split(packed[family], len(names)), strict=True)
         }

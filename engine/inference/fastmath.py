@@ -19,6 +19,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import mlx.core as mx
 
+from engine.inference import gating
+from engine.inference.kernels import on_cuda
+
 if TYPE_CHECKING:
     from engine.inference.models import LanguageModel
 
@@ -182,16 +185,19 @@ def fast_attention(
 
 def _swiglu_beside(plain: Any) -> Any:
     """mlx-lm's signature. Half precision has other bits to view, and other machines have a fast exp of their own:
-    there mlx-lm's function computes, and only what is kept for the backward pass differs."""
+    there mlx-lm's function computes, and only what is kept for the backward pass differs. On CUDA each way is one
+    kernel, for MLX compiles nothing that it differentiates."""
 
     @_differentiable
     def lean(gate: mx.array, x: mx.array) -> mx.array:
-        return plain(gate, x)
+        return gating.swiglu(gate, x) if on_cuda() else plain(gate, x)
 
     @lean.vjp
     def _(primals: Any, cotangent: Any, output: Any) -> tuple[mx.array, mx.array]:
         gate, x = primals
         cotangent = _only(cotangent)
+        if on_cuda():
+            return gating.swiglu_vjp(gate, x, cotangent)
         sigmoid = mx.sigmoid(gate)
         silu = gate * sigmoid
         return cotangent * x * (sigmoid + silu * (1.0 - sigmoid)), cotangent * silu

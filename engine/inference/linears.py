@@ -53,13 +53,15 @@ class SlotLinear(nn.Module):
 
     def __call__(self, x: mx.array) -> mx.array:
         """[B, L, in] → [B, L, out]."""
-        y = self.linear(x)
         parameters = self._active.parameters
         if parameters is None:
-            return y
+            return self.linear(x)
         a, b = parameters[self._a], parameters[self._b]
-        if self._active.slots is None and a.dtype == y.dtype != mx.float32:
-            return mx.addmm(y, x @ a, b)  # on a GPU one pass over y where it would be three
+        if self._active.slots is None and a.dtype == x.dtype != mx.float32:
+            # On a GPU one pass over y where it would be three; of rows, or MLX sums b's gradient up row by row.
+            rows = x.reshape(-1, x.shape[-1])
+            return mx.addmm(self.linear(rows), rows @ a, b).reshape(*x.shape[:-1], -1)
+        y = self.linear(x)
         return y + self._low_rank(x, parameters).astype(y.dtype)
 
     def _low_rank(self, x: mx.array, parameters: Parameters) -> mx.array:

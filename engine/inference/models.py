@@ -50,6 +50,7 @@ class LanguageModel:
         self.context = min(context, int(limit))
         self.eos_tokens: frozenset[int] = facts.eos_tokens(path)
         self._body, self._embedding = _parts(model, source)
+        self.norms = [module for _, module in model.named_modules() if type(module) is nn.RMSNorm]
         self.vocab_size = self._check()
         self.dtype: mx.Dtype = self.hidden(mx.array([[0]])).dtype
         """What it computes in."""

@@ -6,6 +6,11 @@ What is not exactly that is no verdict, and no verdict is no reward: never 0, ne
 
 Two texts are judged twice, once in either order: some 13% of pairwise verdicts flip with it (FastChat #3911), and
 what flips is a draw. On this and other biases: Zheng et al., "Judging LLM-as-a-Judge" (arXiv 2306.05685).
+
+A small model says A whatever it reads, and all is a draw; yet how sure it is depends on what it reads. So a judge
+can be asked for its *odds* instead of its word (`odds`): their logarithms are averaged over both orders, and a bias
+that is the same in both cancels. Averaging over positions: Wang et al. (arXiv 2305.17926); reading the distribution
+rather than its most likely word: Wang et al. (arXiv 2503.03064).
 """
 
 from __future__ import annotations
@@ -14,9 +19,10 @@ import asyncio
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from engine.options import Between, Count, checked
+from engine.rewards.odds import HOT, balanced, consistent, log_odds
 from engine.types import BASE, Completion, Message, StopReason
 
 if TYPE_CHECKING:
@@ -42,7 +48,7 @@ class Judgement:
     """`"choose"`, `"rate"`, `"holds"` or `"contrast"`."""
     value: float | None
     """`choose`: 1 first, 0 second, 0.5 a draw. `rate`: 0 to 1. `holds`, `contrast`: 1 yes, 0 no, 0.5 a draw.
-    None where there is no verdict."""
+    Of a judge that gives its odds, anything between. None where there is no verdict."""
     agreed: bool | None = None
     """Whether all verdicts named the same winner (or all a tie); None where there was one, or one is missing."""
     replies: list[str] = field(default_factory=list)
@@ -60,7 +66,8 @@ class Judge:
     longer is none. `constrained`: the verdict is chosen among the words allowed, after up to `max_tokens` of
     thinking (0 for none): any model then gives one. `most`: characters of a text that are shown; the middle of a
     longer one is left out, so that the question stays in the window. `votes`: how often each order of two texts is
-    judged, an odd number; the majority decides, which takes a `temperature` above 0.
+    judged, an odd number; the majority decides, which takes a `temperature` above 0. `verdict = "odds"`: two texts,
+    and a question and its opposite, are judged by how likely either answer is, always among the two words allowed.
     """
 
     def __init__(
@@ -74,16 +81,20 @@ class Judge:
         most: Annotated[int, Between(100)] = 4000,
         votes: Count = 1,
         temperature: Annotated[float, Between(0.0, 5.0)] = 0.0,
+        verdict: Literal["words", "odds"] = "words",
     ) -> None:
         if votes % 2 == 0 or votes < 1:
             raise ValueError(f"a judge's votes are an odd number, so that there is a majority, not {votes}")
         if votes > 1 and temperature == 0:
             raise ValueError(f"a judge of {votes} votes needs a temperature above 0: all would be the same vote")
+        if votes > 1 and verdict == "odds" and max_tokens < 1:
+            raise ValueError(f"odds are not drawn: for {votes} votes a judge needs max_tokens to think in")
+        constrained = constrained or verdict == "odds"
         if max_tokens < 1 and not constrained:
             raise ValueError(f"a judge needs max_tokens of at least 1 to give its verdict in, not {max_tokens}")
         self.criteria, self.max_tokens, self.seconds = criteria, max_tokens, seconds
         self.player, self.constrained, self.most = player, constrained, most
-        self.votes, self.temperature = votes, temperature
+        self.votes, self.temperature, self.verdict = votes, temperature, verdict
 
     @classmethod
     def configured(cls, task: str, options: Mapping[str, Any] | None, **defaults: Any) -> Self:
@@ -98,7 +109,7 @@ class Judge:
     async def choose(self, arena: Arena, task: str, first: str, second: str) -> float | None:
         """Which of two texts does the task better: 1 the first, 0 the second, 0.5 neither or the orders disagree.
 
-        None where a verdict is missing.
+        With odds, the probability that they give the first. None where a verdict is missing.
         """
         return (await self.compare(arena, task, first, second)).value
 
@@ -120,6 +131,8 @@ class Judge:
         """`choose`, with how it came about."""
         orders = [self._comparison(task, *texts) for texts in ((first, second), (second, first))]
         asked = [order for order in orders for _ in range(self.votes)]
+        if self.verdict == "odds":
+            return await self._weigh("choose", arena, asked, (A, B))
         verdicts, replies = await self._ask(arena, asked, (A, B, TIE))
         forth = [{A: 1.0, B: 0.0, TIE: 0.5}.get(verdict or "") for verdict in verdicts[: self.votes]]
         back = [{A: 0.0, B: 1.0, TIE: 0.5}.get(verdict or "") for verdict in verdicts[self.votes :]]
@@ -143,7 +156,15 @@ class Judge:
 
     async def contrast(self, arena: Arena, question: str, opposite: str) -> Judgement:
         """A question and its opposite: 1 where the one is answered yes and the other no, 0 the other way round, 0.5
-        where both get the same answer. Models tend to say yes: one question alone would measure that."""
+        where both get the same answer. Models tend to say yes: one question alone would measure that.
+
+        With odds, the probability that they give the first: what makes a model say yes to both questions cancels,
+        and what makes it say yes to one of them, whatever that is about, does not.
+        """
+        if self.verdict == "odds":
+            return await self._weigh(
+                "contrast", arena, [self._question(question), self._question(opposite)], (YES, NO)
+            )
         words, replies = await self._ask(arena, [self._question(question), self._question(opposite)], (YES, NO))
         if None in words:
             return Judgement("contrast", None, replies=replies)
@@ -173,27 +194,42 @@ class Judge:
     async def _ask(
         self, arena: Arena, prompts: list[str], words: Sequence[str]
     ) -> tuple[list[str | None], list[str]]:
-        """The verdict on each prompt, and what was replied to it.
+        """The verdict on each prompt, and what was replied to it."""
+        if not self.constrained:
+            replies = await self._replies(arena, _chats(prompts), max_tokens=self.max_tokens)
+            return [read_verdict(reply, words) for reply in replies], [reply.text for reply in replies]
+        thoughts, replies = await self._choose_word(arena, prompts, words)
+        given = [reply.text if reply.text in words and _whole(reply) else None for reply in replies]
+        return given, [f"{thought}\n{reply.text}".strip() for thought, reply in zip(thoughts, replies, strict=True)]
+
+    async def _weigh(self, asked: str, arena: Arena, prompts: list[str], words: tuple[str, str]) -> Judgement:
+        """The odds of one half of the prompts against those of the other half, which ask for the opposite."""
+        thoughts, replies = await self._choose_word(arena, prompts, words, temperature=HOT)
+        odds = [log_odds(reply, words) for reply in replies]
+        forth, back = odds[: len(odds) // 2], odds[len(odds) // 2 :]
+        shown = ["none" if each is None else f"log-odds of {words[0]}: {each:+.3f}" for each in odds]
+        said = [f"{thought}\n{each}".strip() for thought, each in zip(thoughts, shown, strict=True)]
+        return Judgement(asked, balanced(forth, back), consistent(forth, back), said)
+
+    async def _choose_word(
+        self, arena: Arena, prompts: list[str], words: Sequence[str], **sampling: Any
+    ) -> tuple[list[str], list[Completion]]:
+        """What was thought on each prompt, and the one of the words that was then chosen.
 
         All are asked at once, and those who think first all think before any is held to a word: in lockstep nothing
         else goes on while a judge still has a question to put.
         """
-        chats: list[list[Message]] = [[{"role": "user", "content": prompt}] for prompt in prompts]
-        if not self.constrained:
-            replies = await self._replies(arena, chats, max_tokens=self.max_tokens)
-            return [read_verdict(reply, words) for reply in replies], [reply.text for reply in replies]
+        chats = _chats(prompts)
         thoughts = [""] * len(chats)
         if self.max_tokens:
             thoughts = [reply.text for reply in await self._replies(arena, chats, max_tokens=self.max_tokens)]
             chats = [_thought(chat, thought) for chat, thought in zip(chats, thoughts, strict=True)]
         for chat in chats:
             chat[-1]["content"] += f"\nAnswer with one word, {', '.join(words[:-1])} or {words[-1]}."
-        replies = await self._replies(arena, chats, max_tokens=16, choices=words)
-        given = [reply.text if reply.text in words and _whole(reply) else None for reply in replies]
-        return given, [f"{thought}\n{reply.text}".strip() for thought, reply in zip(thoughts, replies, strict=True)]
+        return thoughts, await self._replies(arena, chats, max_tokens=16, choices=words, **sampling)
 
     async def _replies(self, arena: Arena, chats: list[list[Message]], **sampling: Any) -> list[Completion]:
-        sampling |= {"temperature": self.temperature, "seconds": self.seconds}
+        sampling = {"temperature": self.temperature, "seconds": self.seconds} | sampling
         return list(
             await asyncio.gather(*(arena.call_model(chat, player=self.player, **sampling) for chat in chats))
         )
@@ -230,6 +266,10 @@ def _word(line: str, words: Sequence[str]) -> str | None:
 
 def _whole(reply: Completion) -> bool:
     return reply.stop_reason is StopReason.STOP
+
+
+def _chats(prompts: Sequence[str]) -> list[list[Message]]:
+    return [[{"role": "user", "content": prompt}] for prompt in prompts]
 
 
 def _thought(chat: list[Message], thought: str) -> list[Message]:

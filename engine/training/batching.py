@@ -100,6 +100,8 @@ class Minibatch:
     """[P, 2] int64: conversations to compare, the preferred one first."""
     tokens: int
     """Prompt and completion tokens of all rows, equal rows each counted; padding not."""
+    records: list[TrainingRecord] = field(default_factory=list)
+    """[S]: what each sequence is of."""
 
 
 def rows(records: Sequence[TrainingRecord]) -> list[Row]:
@@ -189,6 +191,7 @@ def _minibatch(rows: list[Row], budget: int, pairs: Sequence[Pair], multiple: in
         conversations=np.array([numbers[record.conversation] for record in records], np.int64),
         pairs=np.array(inside, np.int64).reshape(-1, 2),
         tokens=sum(len(row.tokens) for row in rows),
+        records=records,
     )
 
 

@@ -57,7 +57,7 @@ def cost(lm: LanguageModel, adapters: Adapters, packed: Packed, train: TrainConf
     weights, [microbatch] = Weights.of(small, None, train), small.microbatches
     with explained(microbatch):
         whole = _peak(lambda: backward(lm, adapters, packed, microbatch, weights, train))
-    chunk = max(1, logprobs.CHUNK_ELEMENTS // lm.vocab_size)
+    chunk = logprobs.chunk(lm, logprobs.fused_with(train.kl > 0.0))
     scored = min(SCORES, chunk)
     return Cost(whole / (rows * length), _peak(lambda: _scores(lm, train, scored)) / scored, chunk)
 

@@ -181,6 +181,12 @@ def load(path: Path) -> Checkpoint:
     )
 
 
+def listed(root: Path) -> list[tuple[int, tuple[str, ...], Path]]:
+    """Step, reasons and folder of every checkpoint whose manifest can be read, the newest first."""
+    found = [(path, _reasons(path)) for path in _newest_first(root)]
+    return [(step_of(path), tuple(reasons), path) for path, reasons in found if reasons]
+
+
 def latest(root: Path) -> tuple[Checkpoint | None, list[str]]:
     """The newest checkpoint that can be trusted, and why each newer one can't. `None` if there is none.
 
@@ -189,13 +195,13 @@ def latest(root: Path) -> tuple[Checkpoint | None, list[str]]:
     refused: list[str] = []
     for path in _newest_first(root):
         try:
-            return _sound(path), refused
+            return sound(path), refused
         except CheckpointError as error:
             refused.append(str(error))
     return None, refused
 
 
-def _sound(path: Path) -> Checkpoint:
+def sound(path: Path) -> Checkpoint:
     found = load(path)
     if UNSOUND in found.reasons:
         raise CheckpointError(f"{path}: nothing finite can be learnt from it")
@@ -279,7 +285,7 @@ def _tidy(root: Path) -> None:
 
 def _is_good(path: Path) -> bool:
     try:
-        _sound(path)
+        sound(path)
     except CheckpointError:
         return False
     return True

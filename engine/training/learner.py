@@ -13,13 +13,13 @@ from engine.inference import models
 from engine.inference.adapters import Adapters, Parameters
 from engine.inference.families import Packed
 from engine.inference.models import LanguageModel
-from engine.training import batching, budget, preferences
+from engine.training import batching, budget, passes, preferences
 from engine.training.average import Average, split_state
 from engine.training.batching import Microbatch, Minibatch, Row
 from engine.training.measures import Measures
-from engine.training.objective import Measured, Weights, backward, log_ratios
+from engine.training.objective import Weights, log_ratios
 from engine.training.optimiser import Optimiser
-from engine.types import AVERAGE, POLICY, TrainingRecord
+from engine.types import AVERAGE, POLICY, Fate, TrainingRecord
 
 
 class Learner:
@@ -73,6 +73,8 @@ class Learner:
         - `skipped`: 1 if there was no update at all, such as where nothing was to learn: no active token, or no
           advantage but 0 and no preference. Weights and moments are then as they were.
 
+        Of each record it says in `learnt` what became of it.
+
         Abandoned halfway, it leaves the updates already made.
 
         Raises:
@@ -88,15 +90,17 @@ class Learner:
         minibatches = batching.minibatches(rows, train.minibatches, most, rng, pairs, multiple)
         self._optimiser.configure(train, self.steps, self.total)
         measures = Measures(self.version)
+        measures.leave((record for record in records if record.tokens and record.temperature <= 0.0), Fate.GREEDY)
         updates = nonfinite = 0
         for minibatch in minibatches:
             if not _teaches(minibatch, train):
+                measures.leave(minibatch.records, Fate.IDLE)
                 continue
             loss, gradients = yield from self._gradient(minibatch, train, measures)
             norm = self._optimiser.update(gradients, loss, train.grad_clip)
             if norm is None:
                 nonfinite += 1
-                measures.discard()
+                measures.discard(minibatch)
             else:
                 updates += 1
                 measures.keep(minibatch, loss, norm)
@@ -134,19 +138,10 @@ class Learner:
             measures.prefer(judgement)
             loss = train.dpo * float(judgement.losses.mean())
         weights = Weights.of(minibatch, judgement, train)
-        gradients: Packed = {}
-        under_way: _Pass | None = None
-        for microbatch in minibatch.microbatches:
-            # While one pass is computed the graph of the next is built; never are two computed at once.
-            value, measured, added = backward(self.lm, self.adapters, packed, microbatch, weights, train)
-            if under_way is not None:
-                loss += under_way.collect(measures)
-            gradients = {name: gradients[name] + array if gradients else array for name, array in added.items()}
-            under_way = _Pass(microbatch, value, measured, gradients, self._room(microbatch, train))
-            yield
-        if under_way is not None:
-            loss += under_way.collect(measures)
-        return loss, gradients
+        rest, gradients = yield from passes.gradient(
+            self.lm, self.adapters, packed, minibatch.microbatches, weights, train, measures, self._room
+        )
+        return loss + rest, gradients
 
     def publish(self, player: str = POLICY) -> int:
         """Copy the parameters into the player's slot as the next version, and return its number."""
@@ -260,26 +255,6 @@ class Learner:
         name, leaf = ("difference_norm", "weight") if full else ("lora_b_norm", "lora_b")
         squares = [float(mx.sum(mx.square(packed[family]))) for family in self.adapters.families.of(leaf)]
         return {name: math.sqrt(sum(squares))}
-
-
-class _Pass:
-    """A backward pass that is being computed."""
-
-    def __init__(
-        self, microbatch: Microbatch, value: mx.array, measured: Measured, gradients: Packed, room: float | None
-    ) -> None:
-        """`room`: bytes it may have in use at once, if that is bounded."""
-        self._microbatch, self._value, self._measured = microbatch, value, measured
-        self._gradients = gradients
-        with budget.explained(microbatch), budget.waiting(room):
-            mx.async_eval(value, measured, gradients)
-
-    def collect(self, measures: Measures) -> float:
-        """Wait for it; the loss. Nothing lazy is kept: a metric would hold the whole graph that made it."""
-        with budget.explained(self._microbatch):
-            mx.eval(self._value, self._measured, self._gradients)
-        measures.add(self._microbatch, {name: np.array(array) for name, array in self._measured.items()})
-        return float(self._value)
 
 
 def _teaches(minibatch: Minibatch, train: TrainConfig) -> bool:

@@ -19,8 +19,9 @@ import mlx.core as mx
 
 from engine.inference import fastmath
 from engine.inference.estimate import CHUNK_ELEMENTS
+from engine.inference.kernels import on_cuda
 from engine.inference.models import LanguageModel
-from engine.training import losses
+from engine.training import fused, losses
 from engine.training.batching import Allowed
 
 RULED_OUT = -1e9
@@ -71,7 +72,8 @@ def score(
     wanted = [field in differentiable for field in fields]
     frozen = mx.stop_gradient(hidden)
     reference = None if reference is None else mx.stop_gradient(reference)
-    size = max(1, (chunk_elements or CHUNK_ELEMENTS) // lm.vocab_size)
+    fuses = fused_with(reference is not None)
+    size = max(1, chunk_elements // lm.vocab_size) if chunk_elements else chunk(lm, fuses)
     chunks: list[list[mx.array]] = []
     for start in range(0, max(1, len(hidden)), size):
         part = slice(start, min(start + size, len(hidden)))
@@ -80,7 +82,12 @@ def score(
             of_part = cast(mx.array, mx.depends(of_part, chunks[-1]))
         mask = None if allowed is None else _mask(allowed, part.start, part.stop, lm.vocab_size)
         base = None if reference is None else reference[part]
-        chunks.append(_chunk(lm, of_part, targets[part], temperatures[part], base, mask, wanted))
+        about = targets[part], temperatures[part]
+        chunks.append(
+            _fused_chunk(lm, of_part, *about, mask, wanted)
+            if fuses
+            else _chunk(lm, of_part, *about, base, mask, wanted)
+        )
     values = [parts[0] if len(parts) == 1 else mx.concatenate(list(parts)) for parts in zip(*chunks, strict=True)]
     of_reference = values.pop() if reference is not None else None
     found, gradients = values[: len(wanted)], iter(values[len(wanted) :])
@@ -88,6 +95,32 @@ def score(
         if is_wanted:
             found[index] = cast(mx.array, _with_gradient(hidden, found[index], next(gradients)))
     return Scores(found[0], found[1], of_reference, found[2] if reference is not None else None)
+
+
+def fused_with(reference: bool) -> bool:
+    """Whether scores, with or without those of a reference policy, are one kernel here."""
+    return on_cuda() and not reference
+
+
+def chunk(lm: LanguageModel, as_one: bool) -> int:
+    """Active tokens whose logits are made at once: four times as many where a kernel keeps little else."""
+    return max(1, (4 if as_one else 1) * CHUNK_ELEMENTS // lm.vocab_size)
+
+
+def _fused_chunk(
+    lm: LanguageModel,
+    hidden: mx.array,
+    targets: mx.array,
+    temperatures: mx.array,
+    mask: mx.array | None,
+    wanted: list[bool],
+) -> list[mx.array]:
+    """As `_chunk`, without a reference."""
+    logits = lm.head(hidden)
+    possible = logits if mask is None else mx.where(mask, logits, mx.array(RULED_OUT, logits.dtype))
+    logprobs, entropy, gradients = fused.scores(possible, targets, temperatures, *wanted)
+    by_hidden = [_through_head(lm, hidden, each) for each in gradients]
+    return _once_all_is_there([logprobs, entropy, *by_hidden], by_hidden)
 
 
 def _chunk(
@@ -121,8 +154,11 @@ def _chunk(
     by_hidden = [_through_head(lm, hidden, gradient) / temperatures[:, None] for gradient in gradients]
     if wanted[0]:
         by_hidden[0] = -by_hidden[0]
-    # None is there before the gradients are: what waited would hold the logits.
-    found = [*values, *by_hidden, *of_reference]
+    return _once_all_is_there([*values, *by_hidden, *of_reference], by_hidden)
+
+
+def _once_all_is_there(found: list[mx.array], by_hidden: list[mx.array]) -> list[mx.array]:
+    """None is there before the gradients are: what waited would hold the logits."""
     return cast(list[mx.array], mx.depends(found, by_hidden)) if by_hidden else found
 
 

@@ -1,13 +1,15 @@
-"""What one optimiser step measured, token by token, summed up into metrics."""
+"""What one optimiser step measured, token by token, summed up into metrics, and for each turn."""
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 
 import numpy as np
 
 from engine.training.batching import Microbatch, Minibatch
 from engine.training.preferences import Judgement
+from engine.types import Fate, Learnt, TrainingRecord
 
 AVERAGED = ("ratio", "clipped", "entropy", "kl")
 """What is averaged over active tokens."""
@@ -38,6 +40,7 @@ class Measures:
 
     def keep(self, minibatch: Minibatch, loss: float, grad_norm: float) -> None:
         """The minibatch's update was made."""
+        self._tell(minibatch)
         for name, values in self._pending:
             self._kept[name].append(values)
         self._pending.clear()
@@ -45,9 +48,34 @@ class Measures:
         self._tokens += minibatch.tokens
         self._computed_tokens += sum(microbatch.size for microbatch in minibatch.microbatches)
 
-    def discard(self) -> None:
+    def discard(self, minibatch: Minibatch) -> None:
         """The minibatch's update was left out."""
+        self.leave(minibatch.records, Fate.NONFINITE)
         self._pending.clear()
+
+    def leave(self, records: Iterable[TrainingRecord], fate: Fate) -> None:
+        """Say of turns why nothing was learnt from them."""
+        for record in records:
+            record.learnt = Learnt(fate, self.version - record.version)
+
+    def _tell(self, minibatch: Minibatch) -> None:
+        """Say of each turn what was measured of its tokens, which lie one turn after the other."""
+        ratios, clipped, losses = (
+            np.concatenate([values for kind, values in self._pending if kind == name])
+            for name in ("ratio", "clipped", "policy_loss")
+        )
+        start = 0
+        for record in minibatch.records:
+            own = slice(start, start := start + len(record.tokens))
+            record.ratios = ratios[own].tolist()
+            record.learnt = Learnt(
+                Fate.LEARNT,
+                self.version - record.version,
+                float(ratios[own].mean()),
+                float(ratios[own].max()),
+                int(clipped[own].sum()),
+                float(losses[own].sum()),
+            )
 
     def metrics(self) -> dict[str, float]:
         """Plain floats. A key that was not measured is left out, never NaN.

@@ -16,7 +16,7 @@ from engine.config import TrainConfig
 from engine.inference.adapters import Adapters
 from engine.inference.families import Packed
 from engine.inference.models import LanguageModel
-from engine.training import losses
+from engine.training import losses, norms
 from engine.training.batching import Microbatch, Minibatch
 from engine.training.logprobs import Scores, active_hidden, score
 from engine.training.memory import in_blocks
@@ -65,8 +65,8 @@ def backward(
     behaviour = mx.array(microbatch.behaviour)
     reference = _reference(lm, adapters, microbatch, train) if train.kl > 0.0 else None
 
-    def objective(packed: Packed) -> tuple[mx.array, Measured]:
-        scores = _scores(lm, adapters, packed, microbatch, reference, train, differentiable(train))
+    def objective() -> tuple[mx.array, Measured]:
+        scores = _scores(lm, adapters, microbatch, reference, train, differentiable(train))
         policy = policy_loss(train, scores.logprobs, behaviour, advantages, segments, weights.lengths)
         measured = {
             "logprobs": scores.logprobs,
@@ -92,8 +92,8 @@ def backward(
             total = total - train.dpo * losses.normalise(growth, segments, weights.pulls)
         return total, measured
 
-    (loss, measured), gradients = mx.value_and_grad(objective)(packed)
-    return loss, measured, gradients
+    with norms.frozen(lm):
+        return adapters.value_and_grad(objective, packed)
 
 
 def policy_loss(
@@ -120,7 +120,9 @@ def log_ratios(
     lm: LanguageModel, adapters: Adapters, packed: Packed, microbatch: Microbatch, train: TrainConfig
 ) -> np.ndarray:
     """log π − log π_ref of each token [N], computed at once and without a gradient."""
-    scores = _scores(lm, adapters, packed, microbatch, _reference(lm, adapters, microbatch, train), train)
+    reference = _reference(lm, adapters, microbatch, train)
+    with adapters.learning_packed(packed):
+        scores = _scores(lm, adapters, microbatch, reference, train)
     assert scores.reference is not None
     return np.array(scores.logprobs - scores.reference)
 
@@ -128,13 +130,13 @@ def log_ratios(
 def _scores(
     lm: LanguageModel,
     adapters: Adapters,
-    packed: Packed,
     microbatch: Microbatch,
     reference: mx.array | None,
     train: TrainConfig,
     differentiable: Collection[str] = (),
 ) -> Scores:
-    with adapters.learning_packed(packed), in_blocks(lm, adapters, recompute=train.checkpoint_layers):
+    """With the adapter that forward passes use now."""
+    with in_blocks(lm, adapters, recompute=train.checkpoint_layers):
         hidden = active_hidden(lm, mx.array(microbatch.tokens), mx.array(microbatch.positions))
     targets, temperatures = mx.array(microbatch.targets), mx.array(microbatch.temperatures)
     return score(lm, hidden, targets, temperatures, reference, microbatch.allowed, differentiable=differentiable)

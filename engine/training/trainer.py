@@ -5,7 +5,9 @@ All that touches MLX happens on that thread; this is the asyncio side of it.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -46,7 +48,7 @@ class LocalTrainer:
 
         Raises `ModelError` if there is no such model or it doesn't fit.
         """
-        device = Device(on_error=on_error)
+        device = Device(on_error=on_error, at_end=_release)
         device.start()
         try:
             parts = await device.call(_load, config)
@@ -145,3 +147,11 @@ def _load(config: Config) -> tuple[LanguageModel, ChatTokenizer, Adapters, Learn
     learner = Learner(model, adapters, config.train, config.run.seed, config.run.steps)
     adapters.publish(POLICY, learner.parameters, learner.version)
     return model, tokenizer, adapters, learner, Batcher.configured(model, adapters, tokenizer, config.model)
+
+
+def _release() -> None:
+    """End the threads in which MLX computes for this one: on CUDA, one still there at exit aborts the process."""
+    if mlx := sys.modules.get("mlx.core"):
+        with suppress(RuntimeError):  # what the device could not compute has been told by then
+            mlx.synchronize()
+        mlx.clear_streams()

@@ -34,6 +34,12 @@ class Problem:
         return self.name + str(inspect.signature(self.reference)).replace("'", "")
 
     @property
+    def source(self) -> str:
+        """The reference as it is written, without what enters it into a table."""
+        source = inspect.getsource(self.reference)
+        return source[source.index("def ") :]
+
+    @property
     def example(self) -> str:
         """Such as `gcd(12, 18) == 6`."""
         return f"{self.name}({', '.join(map(repr, self.shown))}) == {self.expected(self.shown)!r}"

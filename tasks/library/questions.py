@@ -26,19 +26,25 @@ FORMAT_OF_DRAWN = """Write one short question about the passage whose answer is 
 does not see the passage: the question must make sense alone, and must not contain the answer.
 Write exactly this: <question>the question</question>"""
 
-PASSAGE = "Mercury is the only metal that is liquid at room temperature. It was called quicksilver once."
-QUESTION, ANSWER = "Which metal is liquid at room temperature?", "<answer>mercury</answer>"
+WORKED = [
+    (
+        "Mercury is the only metal that is liquid at room temperature. It was called quicksilver once.",
+        "Which metal is liquid at room temperature?",
+        "mercury",
+    ),
+    (
+        "The Danube rises in the Black Forest. Vienna, Budapest and Belgrade lie on it.",
+        "On which river does Vienna lie?",
+        "Danube",
+    ),
+    (
+        "Roald Amundsen reached the South Pole on 14 December 1911, five weeks before Robert Scott.",
+        "In which year did Amundsen reach the South Pole?",
+        "1911",
+    ),
+]
 """What models are shown, as turns of a conversation, before they are asked: a small one follows an example rather
-than an instruction. Copied, it is unsound: what is asked and answered doesn't stand in the passage."""
-EXAMPLE: list[Message] = [
-    {"role": "user", "content": quoted("The passage", PASSAGE)},
-    {"role": "assistant", "content": f"<question>{QUESTION}</question>\n{ANSWER}"},
-]
-
-EXAMPLE_OF_DRAWN: list[Message] = [
-    {"role": "user", "content": f"{quoted('The passage', PASSAGE)}\n\nThe answer: mercury"},
-    {"role": "assistant", "content": f"<question>{QUESTION}</question>"},
-]
+than an instruction. Copied, they are unsound: what is asked and answered doesn't stand in the passage."""
 
 MOST_WORDS, LONGEST_ANSWER = 8, 60
 LONGEST_QUESTION = 300
@@ -98,17 +104,47 @@ def read_question(reply: str) -> Question | None:
     return Question(" ".join(text.split()), " ".join(answer.split())) if text and answer else None
 
 
+def facts(passage: str) -> list[str]:
+    """The numbers and names of a passage, each once."""
+    return [fact for fact in dict.fromkeys(FACT.findall(passage)) if len(words(fact)) <= MOST_WORDS]
+
+
 def drawn_answer(passage: str, rng: random.Random) -> str:
     """A number or name of a passage to ask for; "" where there is none."""
-    facts = [fact for fact in dict.fromkeys(FACT.findall(passage)) if len(words(fact)) <= MOST_WORDS]
-    return rng.choice(facts) if facts else ""
+    found = facts(passage)
+    return rng.choice(found) if found else ""
+
+
+def choices(accepted: list[str], others: list[str], most: int, rng: random.Random) -> list[str]:
+    """The first accepted answer among up to `most - 1` others, in any order. None of these holds an answer that
+    counts, nor a part of one."""
+    wrong = [other for other in others if not any(occurs(other, a) or occurs(a, other) for a in accepted)]
+    chosen = [accepted[0], *rng.sample(wrong, min(most - 1, len(wrong)))]
+    return rng.sample(chosen, len(chosen))
+
+
+def tagged(answer: str) -> str:
+    """An answer as it is given."""
+    return f"<answer>{answer}</answer>"
 
 
 def to_propose(passage: str, answer: str) -> list[Message]:
     """How a proposer is asked for a question on a passage, and for its answer too unless one was drawn."""
+    shown: list[Message] = []
+    for text, question, its_answer in WORKED:
+        given = "" if answer else f"\n{tagged(its_answer)}"
+        shown += turns(_asked(text, answer and its_answer), f"<question>{question}</question>{given}")
+    return [*shown, {"role": "user", "content": _asked(passage, answer)}]
+
+
+def _asked(passage: str, answer: str) -> str:
     shown = quoted("The passage", passage, len(passage))
-    example, prompt = (EXAMPLE_OF_DRAWN, f"{shown}\n\nThe answer: {answer}") if answer else (EXAMPLE, shown)
-    return [*example, {"role": "user", "content": prompt}]
+    return f"{shown}\n\nThe answer: {answer}" if answer else shown
+
+
+def turns(asked: str, said: str) -> list[Message]:
+    """A worked example: what was asked, and what was said to it."""
+    return [{"role": "user", "content": asked}, {"role": "assistant", "content": said}]
 
 
 def read_proposal(reply: str, answer: str) -> Question | None:

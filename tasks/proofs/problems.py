@@ -1,4 +1,4 @@
-"""Things to prove, drawn by a generator: expressions to compute, equations to solve, in four levels."""
+"""Things to prove, drawn by a generator: expressions to compute, equations to solve, in five levels."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import random
 
 
 def problem(kind: str, level: int, rng: random.Random) -> str:
-    """An expression of `level` + 1 operations, or an equation with a whole solution, some `level` steps away."""
+    """An expression of `level` + 1 operations, or an equation with a whole solution, some `level` steps away: at 0
+    one of each."""
     return _expression(level + 1, rng)[0] if kind == "compute" else _equation(level, rng)
 
 
@@ -26,6 +27,8 @@ def _equation(level: int, rng: random.Random) -> str:
     solution, a, b = rng.choice([*range(-9, 0), *range(1, 10)]), rng.randint(2, 9), rng.randint(1, 9)
     sign = rng.choice("+-")
     offset = b if sign == "+" else -b
+    if level == 0:
+        return f"{a}x = {a * solution}"
     if level == 1:
         return f"x {sign} {b} = {solution + offset}"
     if level == 2:

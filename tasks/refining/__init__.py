@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 import re
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, NamedTuple
 
-from engine import quoted
+from engine import Message, quoted
 
 WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 LONGEST = 1000
@@ -25,6 +25,38 @@ WORDS = (
 )  # fmt: skip
 
 
+class Worked(NamedTuple):
+    """One brief from its draft to a version that keeps to it."""
+
+    brief: Any
+    draft: str
+    critique: str
+    better: str
+
+
+WORKED = (
+    Worked(
+        {"count": 7, "words": ["king", "bread"]},
+        "The king ate bread.",
+        "It has 4 words, not 7. Add 3 words.",
+        "The old king ate bread and soup.",
+    ),
+    Worked(
+        {"count": 10, "words": ["road", "horse"]},
+        "Every morning my brown dog walks down the long road.",
+        "The word horse is missing. Write horse in place of dog.",
+        "Every morning my brown horse walks down the long road.",
+    ),
+    Worked(
+        {"count": 8, "words": ["lamp", "fish"]},
+        "the small lamp shone on the small red fish",
+        "It has 9 words, not 8, and some of them twice. Begin with a capital and end with a full stop.",
+        "A lamp shone on the small red fish.",
+    ),
+)
+"""Sentences. Their words are in no other brief."""
+
+
 class Subject(ABC):
     """What is written, criticised and refined. Briefs are JSON-like."""
 
@@ -33,6 +65,21 @@ class Subject(ABC):
     drafts: list[str]
     """All a writer or refiner may say, where that can be listed; else empty."""
     critiques: list[str]
+    worked: tuple[Worked, ...] = ()
+    """What each role is shown its part of before it is asked."""
+
+    def shown(self, role: str) -> list[Message]:
+        """What a role was asked and said in the worked examples, as a conversation."""
+        messages: list[Message] = []
+        for brief, draft, critique, better in self.worked:
+            asked, said = {
+                "Writer": (self.write(brief), better),
+                "Critic": (self.criticise(brief, draft), critique),
+                "Refiner": (self.refine(brief, draft, critique), better),
+            }[role]
+            messages.append({"role": "user", "content": asked})
+            messages.append({"role": "assistant", "content": said})
+        return messages
 
     @abstractmethod
     def brief(self, rng: random.Random) -> Any:
@@ -64,6 +111,7 @@ class Subject(ABC):
 class Sentence(Subject):
     """One sentence of exactly so many words that holds two given ones. Words held out are never trained on."""
 
+    worked = WORKED
     task = "Write one English sentence of exactly {count} words that holds the words {words}. Use no word twice."
 
     def __init__(self) -> None:

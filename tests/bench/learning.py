@@ -38,9 +38,11 @@ from mlx_lm.tuner.trainer import default_loss  # noqa: E402
 from engine.config import LoRAConfig, TrainConfig  # noqa: E402
 from engine.inference import models  # noqa: E402
 from engine.inference.adapters import Adapters  # noqa: E402
-from engine.training import batching, budget, objective  # noqa: E402
+from engine.training import batching, budget, objective, passes  # noqa: E402
+from engine.training.batching import Microbatch  # noqa: E402
 from engine.training.learner import Learner  # noqa: E402
 from engine.training.logprobs import Scores  # noqa: E402
+from engine.training.measures import Measures  # noqa: E402
 from engine.types import TrainingRecord  # noqa: E402
 from tests.bench.generation import machine, on_gpu  # noqa: E402
 from tests.bench.results import Result, Target, compared, in_turn, table  # noqa: E402
@@ -169,15 +171,13 @@ class Bench:
         [minibatch] = batching.minibatches(batching.rows(self.records()), 1, most, rng, (), budget.multiple())
         weights = objective.Weights.of(minibatch, None, train)
 
+        def room(microbatch: Microbatch, _: TrainConfig) -> float | None:
+            return self.cost.of(microbatch.size) if waits and on_gpu() else None
+
         def work() -> None:
-            total: dict[str, mx.array] = {}
-            for microbatch in minibatch.microbatches:
-                loss, measured, added = objective.backward(
-                    self.lm, self.adapters, self.packed, microbatch, weights, train
-                )
-                total = {name: total[name] + array if total else array for name, array in added.items()}
-                with budget.waiting(self.cost.of(microbatch.size) if waits and on_gpu() else None):
-                    mx.eval(loss, measured, total)
+            about = self.lm, self.adapters, self.packed, minibatch.microbatches, weights, train
+            for _ in passes.gradient(*about, Measures(0), room):
+                pass
 
         return timed(work)
 

@@ -160,6 +160,17 @@ async def test_cancelled_work_is_closed_before_its_next_step(device):
     assert await asyncio.to_thread(closed.wait, 2)
 
 
+async def test_the_end_is_told_on_the_thread_once_everything_is_closed():
+    counter, told = Counter(), []
+    device = Device(at_end=lambda: told.append((threading.current_thread().name, counter.closed)))
+    device.start()
+    device.serve(counter)
+    await asyncio.sleep(0.01)
+    assert not told
+    assert device.stop()
+    assert told == [("device", True)]
+
+
 async def test_stopping_cancels_everything_in_flight_and_closes_services():
     device = Device()
     device.start()

@@ -97,6 +97,16 @@ def test_learning_has_the_loss_and_gradients_of_mlx_lms_own_layers(kind, lm, fol
         assert mx.abs(of_oracle[name]).max().item() > 0
         np.testing.assert_allclose(np.array(gradient), np.array(of_oracle[name]), atol=1e-5, err_msg=name)
 
+    def computed() -> tuple[mx.array, str]:
+        return mx.logsumexp(lm.head(lm.hidden(mx.array(TOKENS))), axis=-1).mean(), "beside"
+
+    value, beside, packed = adapters.value_and_grad(computed, adapters.families.pack(parameters))
+    assert value.item() == pytest.approx(expected.item(), rel=1e-5)
+    assert beside == "beside"
+    for name, gradient in adapters.families.unpack(packed).items():
+        np.testing.assert_allclose(np.array(gradient), np.array(of_oracle[name]), atol=1e-5, err_msg=name)
+    assert adapters.used is None
+
 
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("quantised", [False, True])

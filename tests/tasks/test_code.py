@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from engine import Arena, EpisodeRequest, GenerateResult, TaskError
 from engine.task import load_task
 from tasks.code import Code, read_code
-from tasks.coding import PROBLEMS
+from tasks.coding import PROBLEMS as BY_KIND
+from tasks.coding import SHOWN
 from tests.tasks.play import arena_of, last, three_steps
 
+PROBLEMS = [problem for problems in BY_KIND.values() for problem in problems]
 GCD = "def gcd(a, b):\n    while b:\n        a, b = b, a % b\n    return a\n"
 LEAP = "def is_leap(year):\n    return {body}\n"
 
@@ -36,7 +39,7 @@ async def written(reply: str, problem: str = "gcd", **options) -> GenerateResult
 
 def known(asked: str) -> str:
     """The reference of the problem that is asked for, as a model that has it by heart would write it."""
-    [problem] = [problem for problem in PROBLEMS if problem.signature in asked]
+    [problem] = [problem for problem in PROBLEMS if f"\n{problem.signature}\n" in asked]
     source = inspect.getsource(problem.reference)
     imports = "import bisect, math\nfrom collections import Counter\nfrom itertools import groupby\n"
     return fenced(f"from typing import Any\n{imports}\n{source[source.index('def ') :]}")
@@ -155,6 +158,29 @@ async def test_what_is_held_out_is_never_trained_on():
     assert [result.rollout.artifact for result in played] == task.held_out[:4]
     assert all(result.rollout.id.startswith("eval-3/") for result in played)
     assert not arena.records(played)
+
+
+async def test_worked_examples_are_turns_that_solve_their_problem_and_no_problem_that_is_asked():
+    seen = []
+    arena = arena_of(Code(examples=3), lambda role, messages: seen.append(messages) or "")
+    await arena.run_episode("write", "gcd")
+    asked = [message["content"] for message in seen[0] if message["role"] == "user"]
+    answers = [message["content"] for message in seen[0] if message["role"] == "assistant"]
+    assert "gcd(a: int" in asked[-1]
+    for problem, question, answer in zip(SHOWN, asked, answers, strict=False):
+        assert problem.signature in question
+        names: dict[str, Any] = {}
+        exec(read_code(answer) or "", names)
+        assert [names[problem.name](*each) for each in problem.tests] == [*map(problem.expected, problem.tests)]
+    assert len(answers) == 3
+    assert not {problem.name for problem in SHOWN} & {problem.name for problem in PROBLEMS}
+
+
+@pytest.mark.parametrize(("kind", "count", "held_out"), [("easy", 29, 8), ("usual", 51, 15), ("both", 80, 23)])
+def test_problems_of_a_kind_are_asked_and_some_of_them_kept(kind, count, held_out):
+    task = Code(problems=kind)
+    assert (len(task.train) + len(task.held_out), len(task.held_out)) == (count, held_out)
+    assert not set(task.train) & set(task.held_out)
 
 
 def test_samples_of_a_problem_stand_together():

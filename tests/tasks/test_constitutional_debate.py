@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from engine import BASE, Arena, TaskError
+from engine import BASE, Arena, EpisodeRequest, TaskError
 from engine.inference.scripted import ScriptedClient
 from engine.task import load_task
 from tasks.topics.principles import CASES, PRINCIPLES
@@ -108,6 +108,55 @@ async def test_who_says_nothing_or_only_what_was_said_has_lost(role, said):
         assert result.rollout.turns[-1].illegal
 
 
+ANSWER = "Nobody can know that yet; polls only hint at it."
+
+
+@pytest.mark.parametrize(
+    ("speech", "worth"),
+    [
+        ('It says "polls only hint at it", and so it does not know.', 1),
+        ("It says “NOBODY can know that, yet” and keeps to it.", 1),
+        (f'It says "{ANSWER}" and no more.', 1),
+        ("It says that polls only hint at it.", 0),  # not as a quotation
+        ('It is "wrong", it is "so bad".', 0),  # too short to be one
+        ('The question is "who will win the election".', 0),  # true, but it isn't the answer's
+        ('It says "the Greens will win it".', -1),
+        ('It says "polls only hint at it" and "the Greens will win".', -1),
+        ('It says "polls hint at it".', -1),  # words left out
+        ('It says "polls only hint at itself".', -1),
+        ('It says "" and " ".', 0),
+        ('It says "polls only hint at it', 0),  # never closed
+    ],
+)
+@pytest.mark.parametrize("role", ["Prosecutor", "Defender"])
+async def test_a_quotation_counts_if_the_answer_says_it_and_costs_if_nobody_does(role, speech, worth):
+    case = {"principle": "Be sure.", "question": "Who will win the election?", "answer": ANSWER}
+    speak = speakers(lambda _: "Verdict: yes", **{role: speech})  # a draw: what differs are the quotations
+    [result] = await play("constitutional_debate", speak, [EpisodeRequest("trial", case)], quotes=0.5)
+    other = {"Prosecutor": "Defender", "Defender": "Prosecutor"}[role]
+    assert result.rewards == {role: 0.5 * worth, other: 0}
+
+
+async def test_quotations_do_not_count_unless_they_are_asked_to_and_are_measured_anyway():
+    speak = speakers(lambda _: "Verdict: yes", Prosecutor='It says "what it never said".')
+    [result] = await play("constitutional_debate", speak)
+    assert result.rewards == {"Prosecutor": 0, "Defender": 0}
+    assert result.rollout.breakdown["quotes"] == {"Prosecutor": -1, "Defender": 0}
+
+
+async def test_of_an_answer_that_was_written_first_it_is_the_one_quoted():
+    said = {"Answerer": ANSWER, "Prosecutor": 'It says "polls only hint at it".'}
+    [result] = await play("constitutional_debate", speakers(**said), answers="model", quotes=1.0)
+    assert result.rollout.breakdown["quotes"] == {"Prosecutor": 1, "Defender": 0}
+
+
+async def test_a_quotation_does_not_make_an_echo_a_speech():
+    case = {"principle": "Be sure.", "question": "Who will win?", "answer": ANSWER}
+    speak = speakers(Prosecutor=f'"{ANSWER}"')
+    [result] = await play("constitutional_debate", speak, [EpisodeRequest("trial", case)], quotes=0.5)
+    assert result.rewards == {"Prosecutor": -0.5, "Defender": 1}
+
+
 async def test_the_author_of_an_answer_shares_the_defenders_fate():
     bad, good = CASES[0][3], "A decent answer."
     for answer, reward in ((bad, -1), (good, 1)):
@@ -199,3 +248,16 @@ async def test_three_steps(preset, tmp_path):
     few = ["run.episodes_per_step=2", "eval.episodes=2"]
     options = "task.options.judge={constrained=true, max_tokens=0, most=100}"
     assert len(await three_steps(preset, tmp_path, *short, *few, options)) == 3
+
+
+async def test_where_a_judges_words_make_draws_its_odds_leave_something_to_learn(tmp_path):
+    """The embedded model is no judge either; in lockstep, with the odds of a model that was asked."""
+    judges = {"words": "constrained=true", "odds": "verdict='odds'"}
+    short = [f"roles.{role}.max_tokens=8" for role in ("Prosecutor", "Defender")]
+    few = ["run.episodes_per_step=4", "eval.episodes=2", "task.options.repeats=4", "task.options.quotes=0.0"]
+    flat = {}
+    for name, judge in judges.items():
+        options = f"task.options.judge={{max_tokens=0, most=100, {judge}}}"
+        [step] = await three_steps("constitutional_debate-smollm2", tmp_path / name, *short, *few, options, steps=1)
+        flat[name] = step["flat_groups"] / step["groups"]
+    assert flat == {"words": 1.0, "odds": 0.0}

@@ -225,3 +225,16 @@ async def test_three_steps(preset, tmp_path):
     few = ["run.episodes_per_step=2", "eval.episodes=2", "task.options.rounds=1"]
     options = "task.options.judge={constrained=true, max_tokens=0, most=100}"
     assert len(await three_steps(preset, tmp_path, *short, *few, options)) == 3
+
+
+async def test_where_a_judges_words_make_draws_its_odds_leave_something_to_learn(tmp_path):
+    """The embedded model is no judge either; in lockstep, with the odds of a model that was asked."""
+    judges = {"words": "constrained=true", "odds": "verdict='odds'"}
+    short = [text for side in STANDS for text in (f"roles.{side}.max_tokens=8", f"roles.{side}.prompt=Speak.")]
+    few = ["run.episodes_per_step=4", "eval.episodes=2", "task.options.repeats=4"]
+    flat = {}
+    for name, judge in judges.items():
+        options = f"task.options.judge={{criteria='', max_tokens=0, most=100, {judge}}}"
+        [step] = await three_steps("debate-smollm2", tmp_path / name, *short, *few, options, steps=1)
+        flat[name] = step["flat_groups"] / step["groups"]
+    assert flat == {"words": 1.0, "odds": 0.0}

@@ -9,7 +9,7 @@ import pytest
 
 from engine import EpisodeRequest, TaskError
 from engine.task import load_task
-from tasks.pipeline import STORIES, story
+from tasks.word_problems import STORIES, story
 from tests.tasks.play import arena_of, last, play, three_steps
 
 PROBLEM = {"problem": "Ann has 3 coins and buys 2 bags of 5 each. How many are there in the end?", "answer": 13}
@@ -78,10 +78,36 @@ async def test_what_stages_say_is_data_to_those_that_follow():
     assert seen[3].count("The Critic:") == 1
 
 
+@pytest.mark.parametrize("stages", [["execute"], ["plan", "execute", "critique", "revise"]])
+async def test_worked_examples_end_in_their_answer_and_a_critic_sees_a_slip_mended(stages):
+    seen = {}
+
+    def speak(role, messages):
+        seen[role] = [message["content"] for message in messages if message["role"] != "system"]
+        return "#### 13"
+
+    await run(speak, stages=stages, examples=2, stories=1, largest=4)
+    has_critic = "critique" in stages
+    last_role = "Reviser" if has_critic else "Executor"
+    for place in (0, 2):
+        asked, said = seen[last_role][place : place + 2]
+        [numbers] = re.findall(r"has (\d+) .* buys (\d+) bags of (\d+)", asked)
+        a, b, c = map(int, numbers)
+        assert said.endswith(f"#### {a + b * c}")
+        assert max(a, b, c) <= 4
+        if has_critic:
+            is_slip = place == 2
+            assert seen["Critic"][place + 1] == (
+                f"{a} + {b * c} is {a + b * c}, not {a + b * c + 1}." if is_slip else "Nothing is wrong."
+            )
+            assert seen["Executor"][place + 1].endswith(f"#### {a + b * c + is_slip}")
+    assert all(len(said) == 5 for said in seen.values())
+
+
 @pytest.mark.parametrize("number", range(len(STORIES)))
 def test_a_story_has_the_answer_one_counts_out(number):
     """Counted thing by thing, from what the text says."""
-    text, answer = STORIES[number]
+    text, _, steps = STORIES[number]
     a, b, c = 4, 3, 5
     numbers = [
         int(n) for n in re.findall(r"\d+", text.format(name="Ann", things="coins", a=a, b=b, c=c, sum=a + b + c))
@@ -94,7 +120,7 @@ def test_a_story_has_the_answer_one_counts_out(number):
         lambda daily, days, after: len([*(i for _ in range(days) for i in range(daily)), *range(after)]),
         lambda ann, more, bowl: len([*range(ann), *range(ann), *range(more), *range(bowl)]),
     ][number]
-    assert answer(a, b, c) == counted(*numbers)
+    assert steps(a, b, c)[-1][1] == counted(*numbers)
 
 
 def test_held_out_stories_are_never_trained_on():
@@ -147,6 +173,8 @@ async def test_an_evaluation_trains_nobody_and_tells_draft_from_end():
         ({"stages": ["guess"]}, "'stages'"),
         ({"discount": 1.5}, "'discount'"),
         ({"samples": 0}, "'samples'"),
+        ({"stories": 7}, "'stories'"),
+        ({"largest": 2}, "'largest'"),
     ],
 )
 def test_an_option_that_makes_no_sense_is_named(options, said):

@@ -11,9 +11,11 @@ import pytest
 
 from engine import EpisodeRequest, TaskError
 from engine.task import load_task
+from tasks.proof import Proof
 from tasks.proofs.expressions import line, read
 from tasks.proofs.problems import problem
 from tasks.proofs.steps import check
+from tasks.proofs.worked import proof
 from tests.tasks.play import arena_of, last, play, three_steps
 
 SUM, EQUATION = "(3 + 4) * 2 - 5", "3x + 4 = 19"
@@ -78,7 +80,7 @@ def test_expressions_are_worth_what_python_says():
 
 def test_every_equation_has_a_whole_solution_and_no_two_levels_are_alike():
     rng = random.Random(1)
-    for level in (1, 2, 3, 4):
+    for level in (0, 1, 2, 3, 4):
         for text in {problem("solve", level, rng) for _ in range(50)}:
             a, b = text.split("=")
             assert any(value(a.strip(), x) == value(b.strip(), x) for x in range(-9, 10)), text
@@ -99,6 +101,32 @@ def test_nothing_else_is_an_expression_and_nothing_takes_long(text):
     assert not check("compute", SUM, f"= {text}").steps[0].valid
     assert not check("solve", EQUATION, f"x = {text}").steps[0].valid
     assert time.monotonic() - start < 1
+
+
+@pytest.mark.parametrize("level", [0, 1, 2, 3, 4])
+def test_worked_examples_are_proofs_and_are_asked_of_nobody(level):
+    """The checker says so, which hand-written proofs test above."""
+    task = Proof(kind="both", level=level, examples=10)
+    assert {kind: sum(each["kind"] == kind for each in task.examples) for kind in ("compute", "solve")} == {
+        "compute": 10,
+        "solve": 10,
+    }
+    for example in task.examples:
+        assert check(**example, proof=proof(**example)).proved, example
+    shown = {example["given"] for example in task.examples}
+    arena = arena_of(task, lambda role, m: "")
+    assert not shown & {artifact.data["given"] for artifact in arena.stores["problems"]}
+    assert not shown & {problem["given"] for problem in task.held_out}
+
+
+async def test_a_prover_is_shown_examples_of_the_kind_it_is_asked_for():
+    seen = []
+    task = load_task("proof", {"kind": "both", "examples": 2})
+    await play(task, lambda role, m: seen.append(m) or "", [EpisodeRequest("prove", SOLVE)])
+    said = [message["content"] for message in seen[0] if message["role"] == "user"]
+    assert said[-1] == f"Solve {EQUATION}"
+    assert len(said) == 3
+    assert all(text.startswith("Solve ") for text in said)
 
 
 def solver(messages) -> str:
@@ -156,7 +184,7 @@ async def test_a_verifier_is_paid_by_the_checker_and_sees_quoted_lines_only():
 
 
 async def test_what_is_held_out_is_measured_and_never_trained_on():
-    task = load_task("proof", {"kind": "solve", "level": 1, "verifier": True})
+    task = Proof(kind="solve", level=1, verifier=True)
     arena = arena_of(task, lambda role, m: solver(m) if role == "Prover" else "valid")
     labelled = []
     arena.on_labelled = labelled.extend

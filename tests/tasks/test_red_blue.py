@@ -12,8 +12,9 @@ import pytest
 from engine import Arena, EpisodeRequest, TaskError
 from engine.inference.scripted import ScriptedClient
 from engine.task import load_task
-from tasks.red_blue import JOBS, LONGEST, WORDS
+from tasks.red_blue import LONGEST, TEXTS, WORDS
 from tasks.red_team.attacks import ATTACKS, HARMLESS
+from tasks.red_team.jobs import JOBS, WORKED, defences
 from tasks.red_team.leaks import leak, new_secret
 from tests.tasks.play import arena_of, last, play, three_steps
 
@@ -55,7 +56,7 @@ def test_a_secret_is_found_however_it_is_written(text):
         "Morse: -... --- -.- .- -.. ..- .--. .",
         "\n" * 50_000,
         "b" * 500, "AAAAAAAAAAAAAAAA", "deadbeefdeadbeef", "98 111 107", "01100010", "It is 42. 1 2 3 4 5 6 7 8",
-        " ".join([*ATTACKS.values(), *HARMLESS, *JOBS, *WORDS]),
+        " ".join([*ATTACKS.values(), *HARMLESS, *TEXTS, *WORDS]),
     ],
 )  # fmt: skip
 def test_what_does_not_give_it_away_is_no_leak(text):
@@ -82,6 +83,7 @@ def seen(messages):
             "alphabet": sorted(words)[0],
             "capital": words[0].upper(),
             "How many": str(len(words)),
+            "Write this word": text.split()[-1],
         }.items()
         if question in text.splitlines()[-1]
     )
@@ -221,12 +223,48 @@ def test_attacks_written_by_hand_are_within_the_rules():
         assert 0 < len(text) <= LONGEST
 
 
+@pytest.mark.parametrize("job", JOBS)
+def test_a_worked_defence_is_a_right_one_and_comes_in_no_training_or_evaluation(job):
+    asked, said = defences([job])
+    secret, answer = seen([asked])
+    assert said["content"] == f"[{answer}]"
+    assert leak(said["content"], secret) is None
+    assert not set(WORKED[job][2]) & set(WORDS)
+    assert WORKED[job][1] not in [*ATTACKS.values(), *HARMLESS]
+
+
+async def test_a_defender_is_asked_the_jobs_it_was_given_and_shown_one_of_each():
+    asked = []
+
+    def speak(role, messages):
+        asked.append((role, messages))
+        return "Tell me."
+
+    await play("red_blue", speak, 8, jobs=["copy", "last"])
+    told = [messages for role, messages in asked if role == "Defender"]
+    assert {("Write this word" in last(messages), "stands last" in last(messages)) for messages in told} == {
+        (True, False), (False, True),
+    }  # fmt: skip
+    assert [message["content"] for message in told[0] if message["role"] == "assistant"] == ["[wheel]", "[shirt]"]
+    shown = next(messages for role, messages in asked if role == "Attacker")
+    assert [message["content"] for message in shown if message["role"] == "assistant"] == list(TEXTS)
+    assert not set(TEXTS) & set(ATTACKS.values())
+
+
 async def test_three_steps(tmp_path):
     small = [f"roles.{role}.{key}" for role in ("Attacker", "Defender") for key in ("max_tokens=8", "prompt=Go.")]
     assert len(await three_steps("red_blue-smollm2", tmp_path, *small, "eval.episodes=2")) == 3
 
 
-@pytest.mark.parametrize(("options", "said"), [({"samples": 0}, "samples"), ({"disruption": 2.0}, "disruption")])
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"samples": 0}, "samples"),
+        ({"disruption": 2.0}, "disruption"),
+        ({"jobs": []}, "jobs"),
+        ({"jobs": ["sing"]}, "copy, first"),
+    ],
+)
 def test_an_option_that_makes_no_sense_is_named(options, said):
     with pytest.raises(TaskError, match=said):
         load_task("red_blue", options)

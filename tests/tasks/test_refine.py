@@ -6,7 +6,7 @@ import pytest
 
 from engine import BASE, EpisodeRequest, TaskError
 from engine.task import load_task
-from tasks.refining import HELD_OUT, WORDS, Guess, Sentence
+from tasks.refining import HELD_OUT, WORDS, WORKED, Guess, Sentence
 from tests.tasks.play import arena_of, last, play, three_steps
 
 BRIEF = {"count": 6, "words": ["river", "tower"]}
@@ -53,6 +53,38 @@ def test_a_sentence_is_as_good_as_the_brief_says(draft, quality):
 )
 def test_what_is_no_such_sentence_is_worth_little(draft):
     assert Sentence().quality(BRIEF, draft) < 0.1
+
+
+@pytest.mark.parametrize("example", WORKED)
+def test_a_worked_example_goes_from_a_flawed_sentence_to_a_perfect_one_in_words_of_its_own(example):
+    sentence = Sentence()
+    assert sentence.quality(example.brief, example.draft) < 1.0
+    assert sentence.quality(example.brief, example.better) == 1.0
+    assert not set(example.brief["words"]) & {*WORDS, *HELD_OUT}
+    if "words, not" in example.critique:
+        assert example.critique.startswith(
+            f"It has {len(example.draft.split())} words, not {example.brief['count']}"
+        )
+
+
+async def test_each_role_is_shown_its_own_part_of_the_examples_first():
+    asked = {}
+
+    def speak(role, messages):
+        asked[role] = messages
+        return GOOD
+
+    await play("refine", speak, [_request(BRIEF)])
+    said = {
+        role: [message["content"] for message in messages if message["role"] == "assistant"]
+        for role, messages in asked.items()
+    }
+    better = [example.better for example in WORKED]
+    assert said == {"Writer": better, "Critic": [example.critique for example in WORKED], "Refiner": better}
+    for example, message in zip(WORKED, asked["Writer"][1::2], strict=False):
+        assert message == {"role": "user", "content": Sentence().write(example.brief)}
+    await play("refine", speak, [_request(5)], kind="guess", numbers=7)
+    assert all(len(messages) == 2 for messages in asked.values())  # a toy has none: its prompt, and what is asked
 
 
 async def test_all_share_the_last_quality_and_two_the_improvement():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -224,7 +225,11 @@ def test_no_held_out_passage_is_asked_about():
 
 
 async def test_three_steps(tmp_path):
-    roles = [f"roles.{role}.{key}" for role in ("Proposer", "Solver") for key in ("max_tokens=8", "prompt=Go.")]
+    roles = [
+        f"roles.{role}.{key}"
+        for role in ("Proposer", "Solver")
+        for key in ("max_tokens=8", "prompt=Go.", "constrained=false")
+    ]
     assert len(await three_steps("search_self_play-smollm2", tmp_path, *roles, "eval.episodes=2")) == 3
 
 
@@ -256,3 +261,24 @@ async def test_where_the_answer_is_drawn_it_is_what_is_looked_for(folder):
     [result] = await play("search_self_play", speaks(reply), [drawn], folder=str(folder), answer="drawn", solvers=2)
     assert not result.rollout.extras["supported"]
     assert result.rewards == {"Proposer": 0.0}
+
+
+async def test_a_constrained_role_chooses_among_the_names_and_numbers_it_was_shown(tmp_path):
+    (tmp_path / "moon.txt").write_text("The first to walk on the Moon was Armstrong in 1969. Aldrin followed.")
+    legal = []
+
+    class Asked(ScriptedClient):
+        def submit(self, messages, sampling, player, key, **keywords):
+            legal.append(sampling.choices)
+            return super().submit(messages, sampling, player, key, **keywords)
+
+    replies = iter(["<search>Moon</search>", "<answer>Armstrong</answer>"])
+    arena = Arena(Asked(lambda *_: next(replies)))
+    load_task("search_self_play", {"folder": str(tmp_path), "searches": 1}).setup(arena)
+    arena.add_role(replace(arena.roles["Solver"], constrained=True))
+    asked = {"question": "Who walked on the Moon first?", "answers": ["Armstrong"]}
+    [result] = await arena.generate_rollouts([EpisodeRequest("find", asked)])
+    assert result.rewards == {"Solver": 1.0}
+    assert len(legal[0]) == 6 * 7 / 2
+    assert {f"<search>{part}</search>" for part in ("Who", "the Moon first", "walked on")} < {*legal[0]}
+    assert legal[1] == tuple(f"<answer>{fact}</answer>" for fact in ("Moon", "Armstrong", "1969"))

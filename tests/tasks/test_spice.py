@@ -12,7 +12,7 @@ from engine.config import load
 from engine.inference.scripted import ScriptedClient
 from engine.task import load_task
 from tasks.library import FOLDER, HELD_OUT, QUESTIONS, TEXTS
-from tasks.library.questions import answers, drawn_answer, fault, occurs, read_question
+from tasks.library.questions import answers, choices, drawn_answer, fault, occurs, read_question
 from tests.tasks.play import arena_of, last, play, three_steps
 
 PASSAGE = {
@@ -207,7 +207,11 @@ def test_a_presets_folder_of_texts_is_beside_it(tmp_path):
 
 
 async def test_three_steps(tmp_path):
-    small = [f"roles.{role}.{key}" for role in ("Challenger", "Solver") for key in ("max_tokens=8", "prompt=Go.")]
+    small = [
+        f"roles.{role}.{key}"
+        for role in ("Challenger", "Solver")
+        for key in ("max_tokens=8", "prompt=Go.", "constrained=false")
+    ]
     assert len(await three_steps("spice-smollm2", tmp_path, *small, "eval.episodes=2")) == 3
 
 
@@ -268,3 +272,51 @@ def test_samples_of_a_passage_are_asked_for_the_same_drawn_answer():
     assert asked[0] == asked[3]
     assert asked[4] == asked[7]
     assert all(artifact["answer"] in artifact["text"] for artifact in asked)
+
+
+async def test_a_solver_chooses_among_names_and_numbers_of_the_passage():
+    asked = []
+
+    def speak(role, messages):
+        asked.append(last(messages))
+        return GOOD if role == "Challenger" else "<answer>Neil Armstrong</answer>"
+
+    [result] = await play("spice", speak, [EpisodeRequest("challenge", PASSAGE)], choices=3, solvers=2)
+    offered = result.children[0].rollout.artifact["choices"]
+    assert result.children[1].rollout.artifact["choices"] == offered  # or siblings couldn't be compared
+    assert len(offered) == 3
+    assert "Neil Armstrong" in offered
+    assert {*offered} <= {"Neil Armstrong", "Moon", "384,400", "July", "1969"}
+    assert all(f"> {choice}" in asked[1].splitlines() for choice in offered)
+    assert result.children[0].rewards == {"Solver": 1.0}
+
+
+def test_no_wrong_choice_is_right_and_the_right_one_stands_anywhere():
+    others = ["Armstrong", "Moon", "July 1969", "neil armstrong", "1969"]
+    rngs = [random.Random(seed) for seed in range(60)]
+    offered = [choices(["Neil Armstrong", "Buzz"], others, 3, rng) for rng in rngs]
+    assert {text for texts in offered for text in texts} == {"Neil Armstrong", "Moon", "July 1969", "1969"}
+    assert {texts.index("Neil Armstrong") for texts in offered} == {0, 1, 2}
+    assert choices(["a b"], ["a b"], 4, random.Random(0)) == ["a b"]
+
+
+async def test_the_exam_offers_answers_to_other_questions():
+    """Somebody who always takes the first choice is right in about one of four."""
+
+    def speak(role, messages):
+        return f"<answer>{last(messages).split('> ')[2].strip()}</answer>" if role == "Solver" else ""
+
+    task = load_task("spice", {"choices": 4})
+    metrics = await task.evaluate(arena_of(task, speak), 32, "eval-0")
+    assert 0.05 < metrics["accuracy"] < 0.5
+
+
+def test_only_passages_with_enough_to_ask_for_are_drawn_where_there_are_any(tmp_path):
+    (tmp_path / "a.txt").write_text("Nothing to ask for here.")
+    (tmp_path / "b.txt").write_text("The Moon was first walked on in July 1969.")
+    task = load_task("spice", {"answer": "drawn", "choices": 3, "samples": 1, "folder": str(tmp_path)})
+    drawn = task.requests(arena_of(task, lambda *_: ""), 40)
+    assert {request.artifact["title"] for request in drawn} == {"b.txt 1"}
+    (tmp_path / "b.txt").unlink()
+    task = load_task("spice", {"answer": "drawn", "folder": str(tmp_path)})
+    assert task.requests(arena_of(task, lambda *_: ""), 1)[0].artifact["title"] == "a.txt 1"

@@ -14,6 +14,8 @@ from engine.task import load_task
 from tasks.buggy import HELD_OUT, MODULES, SOURCES, Verdict, edited, judged
 from tasks.buggy.bugs import BUGS
 from tasks.buggy.checks import HIDDEN, VISIBLE
+from tasks.buggy.exams import EXAMS
+from tasks.buggy.mutations import FUNCTIONS, mutations, part
 from tasks.swe_self_play import SweSelfPlay
 from tests.tasks.play import arena_of, last, three_steps
 
@@ -265,11 +267,81 @@ def test_an_option_that_makes_no_sense_is_named(options):
         load_task("swe_self_play", options)
 
 
+@pytest.mark.parametrize("module", MODULES)
+def test_a_mutation_changes_one_line_of_its_function_and_another_undoes_it(module):
+    right = SOURCES[module]
+    for function in FUNCTIONS[module]:
+        for reply in mutations(right, function):
+            wrong = edited(right, reply)
+            assert wrong is not None
+            before, after = right.splitlines(), wrong.splitlines()
+            [(old, new)] = [(a, b) for a, b in zip(before, after, strict=True) if a != b]
+            assert old in part(right, function).splitlines()
+            assert edit(new + "\n", old + "\n") in mutations(wrong, function)
+
+
+def test_mutations_are_those_of_a_small_function():
+    source = "def f(a):\n    return a + 0 < 2 and 'x + 1'\n"
+    lines = {(edited(source, reply) or "").splitlines()[1].strip() for reply in mutations(source)}
+    assert lines == {
+        "return a - 0 < 2 and 'x + 1'", "return a + 1 < 2 and 'x + 1'", "return a + 0 <= 2 and 'x + 1'",
+        "return a + 0 > 2 and 'x + 1'", "return a + 0 < 1 and 'x + 1'", "return a + 0 < 3 and 'x + 1'",
+        "return a + 0 < 2 or 'x + 1'",
+    }  # fmt: skip
+
+
+async def test_mutations_to_measure_by_are_bugs_and_every_second_one_is_held_out():
+    bugs = EXAMS["mutations"]
+    assert [module in HELD_OUT for module, _, _ in bugs] == [False, True] * 6
+    verdicts = await asyncio.gather(*(judged(module, source) for module, _, source in bugs))
+    assert all(verdict.is_bug for verdict in verdicts)
+
+
+async def test_roles_see_one_function_where_that_is_the_scope():
+    task, asked = SweSelfPlay(scope="function", attempts=1), []
+
+    def speak(role, messages):
+        asked.append(last(messages))
+        return BREAK if role == "Injector" else MEND
+
+    arena = arena_of(task, speak)
+    result = await arena.run_episode("inject", "dates.days_in")
+    assert result.children[0].rewards == {"Repairer": 1.0}
+    assert all("def days_in" in text and "def is_leap" not in text for text in asked)
+    assert {request.artifact.count(".") for request in task.requests(arena, 40)} == {1}
+    assert not {request.artifact.partition(".")[0] for request in task.requests(arena, 400)} & set(HELD_OUT)
+
+
+async def test_a_bug_that_repairs_are_measured_by_is_none_in_training():
+    module, function, source = EXAMS["mutations"][0]
+    [reply] = [reply for reply in mutations(SOURCES[module], function) if edited(SOURCES[module], reply) == source]
+    result = await players(reply, MEND).run_episode("inject", module)
+    assert result.rewards == {"Injector": -1.0}
+
+
+async def test_mutations_are_repaired_by_mutations():
+    task = SweSelfPlay(scope="function", bugs="mutations")
+    by_part = {
+        part(source, function): (module, function, source) for module, function, source in EXAMS["mutations"]
+    }
+
+    def speak(role, messages):
+        module, function, source = next(bug for seen, bug in by_part.items() if seen in last(messages))
+        return next(m for m in mutations(source, function) if edited(source, m) == SOURCES[module])
+
+    arena = arena_of(task, speak)
+    arena.add_role(replace(arena.roles["Repairer"], max_tokens=100_000))  # of a scripted voice, characters
+    assert await task.evaluate(arena, 12, "eval-0") == {"repaired": 1.0, "repaired_unseen": 1.0}
+
+
 async def test_three_steps(tmp_path):
     await three_steps(
         "swe_self_play-smollm2",
         tmp_path,
-        "roles.Injector.max_tokens=4",
-        "roles.Repairer.max_tokens=4",
+        *(
+            f"roles.{role}.{key}"
+            for role in ("Injector", "Repairer")
+            for key in ("constrained=false", "max_tokens=4")
+        ),
         "eval.episodes=2",
     )

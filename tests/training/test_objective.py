@@ -122,6 +122,10 @@ def pulled(tiny: Tiny, records: Sequence[TrainingRecord], by: Sequence[np.ndarra
     return total
 
 
+EXACT = 1e-6 if mx.default_device() == mx.Device(mx.cpu) else 1e-5
+"""Relative. A GPU's matrix products add up in another order for another number of rows."""
+
+
 @pytest.mark.parametrize("settings", [*POLICIES, ONLY_SFT, ONLY_DPO, MIX], ids=named)
 def test_loss_and_gradient_are_those_of_the_definition(tiny: Tiny, settings: dict):
     records = couples(tiny, 8, seed=5)
@@ -156,8 +160,8 @@ def test_microbatches_change_nothing(tiny: Tiny, state: Parameters, settings: di
     for budget, count in ((440, 2), (72, 7)):
         split = Taken(tiny, records, state, microbatch_tokens=budget, **settings)
         assert split.yields == passes * count
-        assert apart(split.update, whole.update) < 1e-6
-        assert apart(split.gradient, whole.gradient) < 1e-6
+        assert apart(split.update, whole.update) < EXACT
+        assert apart(split.gradient, whole.gradient) < EXACT
         assert split.metrics["loss"] == pytest.approx(whole.metrics["loss"], rel=1e-5, abs=1e-6)
 
 
