@@ -33,6 +33,7 @@ SECTIONS = {
     "lora": "`[lora]`: the adapter that learns",
     "train": "`[train]`: how it learns (formulas: [learning.md](learning.md))",
     "credit": "`[credit]`: what a turn was worth",
+    "past": "`[past]`: earlier selves as opponents, in tasks whose roles meet in one episode",
     "eval": "`[eval]`: how it is measured",
     "checkpoint": "`[checkpoint]`: what is kept",
 }

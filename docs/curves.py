@@ -8,7 +8,6 @@ A colour a metric, a line a run, a dash of its own for each seed. `--level 0.1` 
 from __future__ import annotations
 
 import argparse
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from xml.sax.saxutils import escape
 
 from engine import config
 from engine.store import Store
+from tui.drawing.scales import ticks
 
 WIDTH, HEIGHT = 640, 336
 LEFT, RIGHT, TOP, BOTTOM = 52, 12, 62, 40
@@ -44,15 +44,6 @@ def read(folder: Path) -> Curve:
     values = {name: [e.metrics[name] for e in evaluations] for name in names}
     seed = config.load(folder / "config.toml").run.seed
     return Curve(seed, seconds, [e.step for e in evaluations], values)
-
-
-def ticks(low: float, high: float) -> list[float]:
-    """Four to nine round numbers from at most `low` to at least `high`, which lies above it."""
-    rough = (high - low) / 5
-    power = 10 ** math.floor(math.log10(rough))
-    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * (1 - 1e-9))
-    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
-    return [round(step * n, 12) for n in range(first, last + 1)]
 
 
 def svg(curves: Sequence[Curve], metrics: Sequence[str], title: str = "", levels: Sequence[float] = ()) -> str:

@@ -135,7 +135,8 @@ class Arena:
 
         Inside an episode the results become its children, and train only if it does. At the top level,
         `label` names a set that is no part of training, unless it is to be `learnt` from all the same: its rollouts
-        are `label/0`, `label/1`, …. An episode that raises gives a rollout with `error`; `EngineError` passes through.
+        are `label/0`, `label/1`, ….
+        An episode that raises gives a rollout with `error`; `EngineError` passes through.
 
         `together` compares what was played, before anyone is told that it is over: what it gives is added to the
         rewards each has by its own rubric. Candidates of a tournament get theirs so, from battles that their
@@ -283,9 +284,7 @@ class Arena:
 
     # One episode
 
-    def _begin(
-        self, request: EpisodeRequest, parent: Live | None, label: str, index: int, *, learnt: bool
-    ) -> Live:
+    def _begin(self, request: EpisodeRequest, parent: Live | None, label: str, index: int, *, learnt: bool) -> Live:
         if parent is not None:
             rollout_id = f"{parent.rollout.id}.{parent.spawned}"
             parent.spawned += 1
@@ -373,6 +372,10 @@ class Arena:
         try:
             state = await episode.rollout(self, request.artifact, live.state)
             rollout.extras = episode.get_extras(state)
+            rollout.players = {
+                **live.state.players,
+                **rollout.players,
+            }  # a bot asks no model, and played all the same
             await episode.rubric.score(rollout, self, live.settings)
         except EngineError:
             raise

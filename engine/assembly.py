@@ -19,7 +19,7 @@ PROMPT = "role "
 """An edit of a role's prompt has this before the role's name as its target; any other, a configuration key."""
 
 CHANGEABLE = (
-    "train.", "roles.", "rewards.", "tasks.", "eval.", "checkpoint.",
+    "train.", "roles.", "rewards.", "tasks.", "past.", "eval.", "checkpoint.",
     "run.steps", "run.episodes_per_step", "credit.discount",
 )  # fmt: skip
 """What may change while a run goes on."""

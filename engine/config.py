@@ -217,6 +217,14 @@ class CreditConfig(Section):
     discount: Fraction = Field(default=1.0, description="Per turn of the role from the end of the episode.")
 
 
+class PastConfig(Section):
+    share: Fraction = Field(
+        default=0.0, description="Share of the episodes in which all roles but one are played by an earlier self."
+    )
+    every: int = Field(default=10, ge=1, description="Steps between two snapshots of the policy to play against.")
+    keep: int = Field(default=8, ge=1, le=64, description="Snapshots that are drawn from, the newest.")
+
+
 class EvalConfig(Section):
     every: int = Field(default=10, ge=0, description="Steps between evaluations; 0 only before and after.")
     episodes: int = Field(default=200, ge=2, description="Episodes against each opponent.")
@@ -245,6 +253,7 @@ class Config(Section):
     lora: LoRAConfig = LoRAConfig()
     train: TrainConfig = TrainConfig()
     credit: CreditConfig = CreditConfig()
+    past: PastConfig = PastConfig()
     eval: EvalConfig = EvalConfig()
     checkpoint: CheckpointConfig = CheckpointConfig()
 
@@ -394,7 +403,7 @@ def read_value(target: Key, text: str) -> Any:
         text = text.lower()
     try:
         parsed = tomllib.loads(f"value = {text}")
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):  # no TOML, thousands of digits, hundreds of brackets
         parsed = {}
     value = parsed["value"] if parsed.keys() == {"value"} else text
     if target.kind is int and isinstance(value, float) and value.is_integer():

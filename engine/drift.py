@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
@@ -52,17 +53,19 @@ def drifts(rewards: Sequence[Point], evaluations: Sequence[Point], goal: str = "
     sign = 1.0 if goal == "max" else -1.0
     measured = [sign * value for _, value in evaluations]
     whole = max(measured, default=0.0) - min(measured, default=0.0)
+    steps, earnings = [step for step, _ in rewards], [got for _, got in rewards]
     found: list[Drift] = []
     start = 0
     while whole > 0 and start + WINDOW <= len(evaluations):
         window = evaluations[start : start + WINDOW]
         values = measured[start : start + WINDOW]
-        spans = [[got for step, got in rewards if low < step <= high] for (low, _), (high, _) in pairwise(window)]
+        ends = [bisect_right(steps, step) for step, _ in window]
+        spans = [earnings[low:high] for low, high in pairwise(ends)]
         earned = [fmean(span) for span in spans if span]
         fall = (values[0] - values[-1]) / whole
         if len(earned) == WINDOW - 1 and fall >= FALL and tau(earned) >= TREND and tau(values) <= -TREND:
-            ends = (earned[0], earned[-1]), (window[0][1], window[-1][1])
-            found.append(Drift(window[0][0], window[-1][0], *ends, fall))
+            course = (earned[0], earned[-1]), (window[0][1], window[-1][1])
+            found.append(Drift(window[0][0], window[-1][0], *course, fall))
             start += WINDOW
         else:
             start += 1

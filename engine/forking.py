@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from engine import config as configuration
+from engine import past
 from engine.assembly import apply_edit, arena_of
 from engine.config import Config
 from engine.events import EditApplied, RunState
@@ -111,6 +112,7 @@ def fork(
             store.begin_with(folder, found.step, f"{folder.name} at step {found.step}")
             store.record_state(RunState.STOPPED)
         _copy(found, draft / checkpoint.ROOT)
+        past.copy(folder, draft, found.state)
 
     try:
         return new_folder(runs_dir, folder.name, name, fill)

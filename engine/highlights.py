@@ -34,6 +34,9 @@ REPETITION = 0.5
 PHRASE, WORDS = 4, 24
 """Words of a phrase, and how many words a text has at least for its phrases to be counted."""
 
+LONG = 2.0
+"""Times the median episode of its step, in tokens, that an episode is long at."""
+
 FEW = 4
 """Peers that a comparison takes at least."""
 
@@ -79,9 +82,19 @@ class Peers:
     lengths: list[float] = field(default_factory=list)
     """Tokens a turn."""
 
+    low: float = math.inf
+    high: float = -math.inf
+
+    def add(self, reward: float, lengths: Sequence[int]) -> None:
+        if math.isfinite(reward):
+            self.rewards.append(reward)
+            self.low, self.high = min(self.low, reward), max(self.high, reward)
+        if lengths:
+            self.lengths.append(fmean(lengths))
+
     @property
     def range(self) -> float:
-        return max(self.rewards) - min(self.rewards) if self.rewards else 0.0
+        return self.high - self.low if self.rewards else 0.0
 
 
 Company = Mapping[tuple[object, ...], Peers]
@@ -92,11 +105,7 @@ def company(outlines: Iterable[Outline]) -> Company:
     found: dict[tuple[object, ...], Peers] = defaultdict(Peers)
     for outline in outlines:
         for role, reward in outline.episode.rollout.rewards.items():
-            peers = found[_seat(outline, role)]
-            if math.isfinite(reward):
-                peers.rewards.append(reward)
-            if turns := outline.turns_of(role):
-                peers.lengths.append(_length(turns))
+            found[_seat(outline, role)].add(reward, [turn.tokens for turn in outline.turns_of(role)])
     return found
 
 
@@ -161,8 +170,8 @@ def failed(outline: Outline) -> Highlight | None:
 
 
 def longest(outline: Outline, usual: float) -> Highlight | None:
-    """Where more tokens were sampled than in the median episode of the step, `usual`."""
-    if outline.tokens <= usual:
+    """Where `LONG` times as many tokens were sampled as in the median episode of the step, `usual`."""
+    if outline.tokens < max(LONG * usual, 1):
         return None
     words = f"{outline.tokens:,} tokens in {len(outline.turns):,} turns; the step's median is {usual:,.0f}"
     return _highlight(Kind.LONGEST, float(outline.tokens), outline, words)

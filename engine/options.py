@@ -12,7 +12,7 @@ import inspect
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Annotated, Any, get_origin, get_type_hints
 
 from annotated_types import Interval
@@ -60,7 +60,7 @@ class Options:
         self._schema = create_model("Options", __config__=strict, **fields)
         self._help = _help(taker)
 
-    @property
+    @cached_property
     def keys(self) -> tuple[Key, ...]:
         """Its options as keys of a schema, each with the words on it in the docstring of its taker."""
         from engine.keys import keys
@@ -111,7 +111,7 @@ def _option(key: Key, field: FieldInfo, helps: Callable[[str], str]) -> Key:
 
 
 def _help(taker: Any) -> Callable[[str], str]:
-    """What the docstring says of an option: the clauses that have its name, or else all that is said of options."""
+    """What the docstring says of an option: the clauses that have its name in backticks."""
     while isinstance(taker, partial):
         taker = taker.func
     texts = [inspect.getdoc(taker) or "", inspect.getdoc(taker.__init__) or "" if inspect.isclass(taker) else ""]
@@ -119,7 +119,7 @@ def _help(taker: Any) -> Callable[[str], str]:
     clauses = [" ".join(clause.split()) for text in said for clause in re.split(r";|\.(?=\s|$)", text)]
 
     def of(name: str) -> str:
-        return "; ".join(clause for clause in clauses if f"`{name}`" in clause)
+        return "; ".join(clause.replace("`", "") for clause in clauses if f"`{name}`" in clause)
 
     return of
 

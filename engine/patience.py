@@ -8,7 +8,7 @@ from engine.types import EngineError
 
 
 def may_pass(error: EngineError) -> bool:
-    """Whether a write failed for what is outside of the run and can be mended: the disk, not what was to be written.
+    """Whether a write failed for what is outside of the run and can be mended: the disk, not what was written.
 
     MLX reports a failed write as `RuntimeError`.
     """

@@ -8,10 +8,13 @@ intervals. Both on one scale: 400 points more are odds of 10 to 1, and 1000 is t
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import numpy as np
+if TYPE_CHECKING:
+    import numpy as np
 
 START = 1000.0
 SCALE = 400.0
@@ -65,15 +68,25 @@ def bradley_terry(games: Iterable[Game], prior: float = PRIOR) -> dict[str, Rati
     counted = [(first, second, float(score)) for first, second, score in games if first != second]
     if any(not 0.0 <= score <= 1.0 for _, _, score in counted):
         raise ValueError("a game's score is from 0 (the first lost) to 1 (the first won)")
-    players = sorted({player for first, second, _ in counted for player in (first, second)})
+    scored: dict[tuple[str, str], float] = defaultdict(float)
+    for first, second, score in sorted(counted):
+        scored[first, second] += score
+        scored[second, first] += 1.0 - score
+    return rated(scored, prior)
+
+
+def rated(scored: Mapping[tuple[str, str], float], prior: float = PRIOR) -> dict[str, Rating]:
+    """As `bradley_terry`, from what each player scored against each other in all their games together."""
+    import numpy as np  # not before there is something to rate: the app's first frame would wait for it
+
+    players = sorted({player for pair in scored for player in pair})
     if not players:
         return {}
     place = {player: i for i, player in enumerate(players)}
     n = len(players)
     scored_NN = np.zeros((n, n))
-    for first, second, score in sorted(counted):
-        scored_NN[place[first], place[second]] += score
-        scored_NN[place[second], place[first]] += 1.0 - score
+    for (first, second), score in scored.items():
+        scored_NN[place[first], place[second]] = score
     strength_N, curvature_NN = _fit(scored_NN, prior)
     centre_NN = np.eye(n) - 1.0 / n
     error_N = np.sqrt(np.diag(centre_NN @ np.linalg.inv(curvature_NN) @ centre_NN))
@@ -87,6 +100,8 @@ def bradley_terry(games: Iterable[Game], prior: float = PRIOR) -> dict[str, Rati
 
 def _fit(scored_NN: np.ndarray, prior: float) -> tuple[np.ndarray, np.ndarray]:
     """Strengths in log-odds by Newton's method with halved steps, and the curvature there; it is concave."""
+    import numpy as np
+
     n = len(scored_NN)
     games_NN = scored_NN + scored_NN.T
     points_N = scored_NN.sum(axis=1) + prior / 2

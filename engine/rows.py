@@ -13,6 +13,7 @@ import sys
 from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, fields, is_dataclass
+from functools import lru_cache
 from itertools import chain
 from sqlite3 import Connection, Row
 from typing import Any
@@ -43,7 +44,7 @@ class StoredEpisode:
     parent: str | None
     trainable: bool
     sitting: bool = False
-    """Whether a person played in it (`engine.sitting`): neither training nor evaluation, unless it was learnt from."""
+    """Whether a person played in it (`engine.sitting`): neither training, unless asked for, nor evaluation."""
 
 
 TABLES = """
@@ -69,6 +70,7 @@ TURN = (
 )  # fmt: skip
 SAMPLING = tuple(field.name for field in fields(Sampling))
 CREDIT = tuple(field.name for field in fields(Credit))
+LEARNT = tuple(field.name for field in fields(Learnt))
 ADDED = (
     ("turns", "allowed", "BLOB"), ("turns", "learnt", "TEXT"), ("turns", "ratios", "BLOB"),
     ("episodes", "tags", "TEXT"), ("episodes", "weights", "TEXT"),
@@ -97,9 +99,7 @@ def walk(results: Iterable[GenerateResult]) -> Iterator[tuple[GenerateResult, st
                 yield child, node.rollout.id
 
 
-def episode_row(
-    result: GenerateResult, parent: str | None, step: int, evaluation: bool | None
-) -> tuple[Any, ...]:
+def episode_row(result: GenerateResult, parent: str | None, step: int, evaluation: bool | None) -> tuple[Any, ...]:
     rollout = result.rollout
     return (
         rollout.id,
@@ -158,10 +158,10 @@ def turn_row(rollout_id: str, turn: Turn) -> tuple[Any, ...]:
         array("f", completion.logprobs).tobytes(),
         _repeated(completion.versions),
         completion.stop_reason.value,
-        to_json({name: getattr(completion.sampling, name) for name in SAMPLING}),
+        _sampling_json(completion.sampling),
         None if credit is None else to_json({name: getattr(credit, name) for name in CREDIT}),
         _allowed_blob(completion.allowed),
-        None if turn.learnt is None else to_json(asdict(turn.learnt)),
+        None if turn.learnt is None else to_json({name: getattr(turn.learnt, name) for name in LEARNT}),
         array("f", turn.ratios).tobytes() if turn.ratios else None,
     )
 
@@ -243,6 +243,12 @@ def _repeated(versions: list[int]) -> bytes:
     """Nearly always every token is of one version: then it is stored once."""
     constant = len(versions) > 1 and versions.count(versions[0]) == len(versions)
     return array("i", versions[:1] if constant else versions).tobytes()
+
+
+@lru_cache(64)
+def _sampling_json(sampling: Sampling) -> str:
+    """Of a step's turns nearly all are sampled alike, and making JSON of it is a third of making a row."""
+    return to_json({name: getattr(sampling, name) for name in SAMPLING})
 
 
 def _sampling(stored: Any) -> Sampling:

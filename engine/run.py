@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from engine import config as configuration
-from engine import guards, patience, tracing
+from engine import guards, past, patience, tracing
 from engine import store as storage
 from engine.arena import Arena
 from engine.assembly import PROMPT, arena_of, check_biases, distortions
@@ -40,14 +40,15 @@ from engine.folders import FolderError, new_folder
 from engine.guards import FailureGuard, FiniteGuard
 from engine.keeping import Keeper, Kept
 from engine.mixture import Mixture, task_of
+from engine.past import Past
 from engine.progress import Evaluations, Totals, step_metrics, why_skipped
 from engine.rollouts import Position, RolloutSource, split_stale
 from engine.status import Status
 from engine.steering import Setting, Steering, before
 from engine.store import Store
 from engine.table import Table
-from engine.training.checkpoint import Checkpoint
 from engine.tracing import Trace
+from engine.training.checkpoint import Checkpoint
 from engine.training.trainer import LocalTrainer
 from engine.types import EngineError, GenerateResult, Question, Role, RunError
 
@@ -72,6 +73,7 @@ class Run:
         self.table = Table(self)
         """Where a person plays along."""
         self._keeper = Keeper(folder)
+        self._past = Past(folder)
         self._history: list[Event] = []
         self._origin: Checkpoint | None = None
         """Where a resumed run goes on from."""
@@ -437,6 +439,7 @@ class Run:
         self._arena.connect(self._trainer.client)
         if self._origin:
             await self._trainer.restore(self._origin)
+            await self._past.restore(self._trainer)
         elif self.config.lora.start:
             await self._trainer.begin_from(Path(self.config.lora.start))
         for problem in self._keeper.refused:
@@ -458,6 +461,7 @@ class Run:
             if self._hold_at is not None and self.step >= self._hold_at:
                 self.pause()
             await self._going.wait()
+            await self._insist(self._remember)
             await self._step()
 
     def _evaluation_is_due(self) -> bool:
@@ -466,10 +470,13 @@ class Run:
         due = self.step == 0 or last or (every > 0 and self.step % every == 0)
         return due and self.evaluations.step != self.step
 
+    async def _remember(self) -> None:
+        assert self._trainer is not None
+        await self._past.keep_up(self._trainer, self.step, self.config.past)
+
     async def _play(self) -> list[GenerateResult]:
-        results = await self._arena.generate_rollouts(
-            self._task.requests(self._arena, self.config.run.episodes_per_step)
-        )
+        requests = self._task.requests(self._arena, self.config.run.episodes_per_step)
+        results = await self._arena.generate_rollouts(self._past.seated(requests, self._arena, self.config))
         self._failures.add(results)
         return results
 
@@ -489,6 +496,7 @@ class Run:
             metrics = await self._trainer.train(records)
             keep_learnt(results, credited, version)
             learnt = time.monotonic()
+            metrics |= past.metrics(results)
             metrics |= step_metrics(results, records, stale, played - began, learnt - played)
             self.step += 1
             self.totals.add_step(metrics)
@@ -581,6 +589,7 @@ class Run:
             "credit": self._arena.credit.state(),
             "edits": self._steering.edits,
             "mixture": self._task.state(),
+            "past": self._past.state(),
             "totals": self.totals.state() | {"seconds": self._seconds()},
             "evaluations": self.evaluations.state(),
             "finite": self._finite.state(),
@@ -599,6 +608,7 @@ class Run:
             self._arena.credit.load_state(state["credit"])
             if "mixture" in state:
                 self._task.load_state(state["mixture"])
+            self._past.load_state(state.get("past", ()))
         except ValueError as error:
             raise RunError(f"{found.path} was made with another task or [credit]: {error}") from error
         self.totals.load_state(state["totals"])

@@ -7,7 +7,7 @@ constrained, so that what the task says is legal arrives as the choices of its s
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -30,7 +30,9 @@ class Ask:
     role: str
     messages: list[Message]
     legal: tuple[str, ...] = ()
-    """The only replies it takes, as the task writes them; empty takes any text."""
+    """The replies that are legal, as the task writes them; empty where it doesn't say."""
+    strict: bool = False
+    """Whether no others are taken, as the role is constrained in the run."""
 
 
 @dataclass(eq=False, slots=True)
@@ -44,9 +46,10 @@ class _Open:
 class Seats:
     """A client that puts to a person what their roles are asked, and to another client everything else."""
 
-    def __init__(self, client: Client, tokenizer: Tokenizer) -> None:
+    def __init__(self, client: Client, tokenizer: Tokenizer, strict: Collection[str] = ()) -> None:
+        """`strict` are the roles that can only say what is legal."""
         self.settle: Callable[[], None] | None = None
-        self._client, self._tokenizer = client, tokenizer
+        self._client, self._tokenizer, self._strict = client, tokenizer, frozenset(strict)
         client.settle = self._settled
         self._open: list[_Open] = []
         self._announced: TurnStarted | None = None
@@ -56,8 +59,8 @@ class Seats:
         """What waits for the person longest."""
         return self._open[0].ask if self._open else None
 
-    def answer(self, text: str) -> None:
-        """What the person says to what is `asked`.
+    def answer(self, text: str, *, anyway: bool = False) -> None:
+        """What the person says to what is `asked`; `anyway` what isn't legal too, unless the role is strict.
 
         Raises `ValueError` if nothing is asked, or if it isn't legal, is empty or longer than `LONGEST`.
         """
@@ -65,7 +68,7 @@ class Seats:
             raise ValueError("nothing is asked of you now")
         asked, text = self._open[0], text.strip()
         legal = asked.ask.legal
-        if legal and text not in legal:
+        if legal and text not in legal and (asked.ask.strict or not anyway):
             shown = ", ".join(legal[:12]) + (", …" if len(legal) > 12 else "")
             raise ValueError(f"{text[:40]!r} isn't legal here; legal is: {shown}")
         if not text:
@@ -98,7 +101,8 @@ class Seats:
             return self._client.submit(messages, sampling, player, key, on_tokens=on_tokens, on_done=on_done)
         turn = self._announced
         assert turn is not None
-        ask = Ask(turn.rollout_id, turn.turn, turn.role, messages, sampling.choices)
+        strict = turn.role in self._strict
+        ask = Ask(turn.rollout_id, turn.turn, turn.role, messages, sampling.choices, strict)
         opened = _Open(ask, sampling, asyncio.get_running_loop().create_future(), on_done)
         self._open.append(opened)
         opened.future.add_done_callback(partial(self._if_withdrawn, opened))

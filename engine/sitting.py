@@ -1,8 +1,8 @@
 """A person plays one episode of a run's task: they speak for some roles, one of the run's players for the others.
 
 It is played in an arena of its own, from which nothing flows back: roles, rewards and artifact stores are as they
-are in the run at that moment, random keys are its own (`person-3/0`), and the run learns from it only where that was
-asked for.
+are in the run at that moment, random keys are its own (`person-3/0`), and the run learns from it only where that
+was asked for.
 """
 
 from __future__ import annotations
@@ -79,10 +79,14 @@ class Sitting:
     def over(self) -> bool:
         return self._task is not None and self._task.done()
 
-    def answer(self, text: str) -> None:
-        """Say something in the role that is asked. Raises `RunError` where that isn't possible, or not legal."""
+    def answer(self, text: str, *, anyway: bool = False) -> None:
+        """Say something in the role that is asked.
+
+        Raises `RunError` where that isn't possible, or not legal. What isn't legal can be said `anyway` in a role
+        that isn't constrained: a thought before a move, or whatever the task makes of it.
+        """
         try:
-            self._seats.answer(text)
+            self._seats.answer(text, anyway=anyway)
         except ValueError as error:
             raise RunError(f"{error}") from error
 
@@ -167,5 +171,5 @@ async def seated(
     await asyncio.to_thread(chosen.prepare)
     request = chosen.requests(arena.within(task, played=arena.played), number)[-1]
     request = replace(request, task=task)
-    seats = Seats(client, tokenizer)
+    seats = Seats(client, tokenizer, [name for name, role in arena.roles.items() if role.constrained])
     return Sitting(arena, request, seats, number=number, roles=roles, opponent=opponent, learnt=learnt)

@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import IO
 from urllib.parse import quote
 
-from engine import outlines, rows
+from engine import encounters, outlines, rows
+from engine.encounters import Encounter, encounter
 from engine.events import (
     CheckpointSaved,
     EditApplied,
@@ -243,7 +244,14 @@ class Store:
     def evaluations(self, *, after: int = -1, limit: int = -1) -> list[EvaluationFinished]:
         """Those of later steps than `after`, at most `limit` if it isn't negative: a page of a long run."""
         found = self._read("SELECT * FROM evaluations WHERE step > ? ORDER BY step LIMIT ?", after, limit)
-        return [EvaluationFinished(row["step"], json.loads(row["metrics"]), bool(row["is_best"])) for row in found]
+        return [_evaluation(row) for row in found]
+
+    def landmarks(self) -> tuple[EvaluationFinished | None, EvaluationFinished | None, EvaluationFinished | None]:
+        """The first evaluation, the latest, and the latest that was the best so far: without reading the others."""
+        wanted = ("ORDER BY step", "ORDER BY step DESC", "WHERE is_best ORDER BY step DESC")
+        found = [self._read(f"SELECT * FROM evaluations {which} LIMIT 1") for which in wanted]
+        first, last, best = (_evaluation(rows[0]) if rows else None for rows in found)
+        return first, last, best
 
     def edits(self) -> list[EditApplied]:
         found = self._read("SELECT number, step, target, before, after FROM edits ORDER BY number")
@@ -293,7 +301,8 @@ class Store:
 
     def sittings(self) -> list[StoredEpisode]:
         """The episodes in which a person played."""
-        return [rows.episode(row) for row in self._read("SELECT * FROM episodes WHERE evaluation IS NULL ORDER BY rowid")]
+        found = self._read("SELECT * FROM episodes WHERE evaluation IS NULL ORDER BY rowid")
+        return [rows.episode(row) for row in found]
 
     def last_sitting(self) -> int:
         """The number of the last recorded episode in which a person played: 3 for `person-3/0`. 0 without any."""
@@ -304,6 +313,15 @@ class Store:
     def outlines(self, step: int) -> list[Outline]:
         """A step's episodes, its evaluation's among them, with what was said but no prompts or tokens."""
         return outlined(self.episodes(step=step), self._read(outlines.TURNS, step))
+
+    def encounters(self, *, after: int = 0, limit: int = 512) -> tuple[list[Encounter], int]:
+        """Who met whom in the next `limit` scored episodes after that place of the record, and the place reached.
+
+        The same place again means that there are no more.
+        """
+        found = self._read(encounters.QUERY, after, limit)
+        met = [meeting for row in found if (meeting := encounter(row)) is not None]
+        return met, found[-1]["place"] if found else after
 
     def step_marks(self) -> dict[int, str]:
         """Every step that has episodes; its mark changes whenever these are no longer the same."""
@@ -429,6 +447,10 @@ def _explained(folder: Path) -> Iterator[None]:
 
 def _step(row: sqlite3.Row) -> StepRecord:
     return StepRecord(row["step"], row["version"], row["seconds"], json.loads(row["metrics"]), row["skipped"])
+
+
+def _evaluation(row: sqlite3.Row) -> EvaluationFinished:
+    return EvaluationFinished(row["step"], json.loads(row["metrics"]), bool(row["is_best"]))
 
 
 def _delete_episodes(connection: sqlite3.Connection, condition: str, value: int | str) -> None:

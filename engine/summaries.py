@@ -113,7 +113,4 @@ def _fill(run: RunSummary, store: Store) -> None:
     last = store.last_step()
     if last is not None:
         run.step, run.version, run.seconds = last.step, last.version, store.seconds()
-    evaluations = store.evaluations()
-    if evaluations:
-        run.first, run.last = evaluations[0].metrics, evaluations[-1].metrics
-        run.best = next((event.metrics for event in reversed(evaluations) if event.is_best), {})
+    run.first, run.last, run.best = (mark.metrics if mark else {} for mark in store.landmarks())

@@ -1,8 +1,8 @@
 """Where a person sits down with the players of a run: at work, in a pause, or when it is over.
 
 Beside a run at work the person's episode has a batcher of its own on the device thread, so the run's batches are
-those that they would have been, to the last bit; what it costs is the time of its forward passes, and the memory for
-a few rows. Where a run isn't at work its model is loaded for the table, as the newest checkpoint left it.
+those that they would have been, to the last bit; what it costs is the time of its forward passes, and the memory
+for a few rows. Where a run isn't at work its model is loaded for the table, as the newest checkpoint left it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from engine import past
 from engine.mixture import task_of
 from engine.rollouts import Position
 from engine.sitting import Sitting, seated
@@ -104,14 +105,15 @@ class Table:
         found += [
             Opponent(f"{KEPT}{kept.step}", f"checkpoint: {', '.join(kept.reasons)}") for kept in run.checkpoints()
         ]
+        selves = sorted((run.folder / past.ROOT).glob("step-*"), reverse=True)
+        found += [
+            Opponent(past.player(checkpoint.step_of(path)), "an earlier self it plays against") for path in selves
+        ]
         if trainer is not None:
-            ours = {BASE, POLICY, AVERAGE, self._guest}
-            found += [
-                Opponent(player, "a player of the run")
-                for player in trainer.adapters.players
-                if player not in ours and not player.startswith((KEPT, AVERAGE))
-            ]
-        return [*found, Opponent(BASE, "the model before any training")]
+            told = {opponent.player for opponent in found} | {BASE, AVERAGE, self._guest}
+            others = [player for player in trainer.adapters.players if player not in told]
+            found += [Opponent(player, "a player of the run") for player in others]
+        return [*found, Opponent(BASE, "the bare model")]
 
     @property
     def no_lesson(self) -> str:
@@ -220,27 +222,32 @@ class Table:
         if self._guest:
             await trainer.device.call(trainer.adapters.drop, self._guest)
             self._guest = ""
-        if opponent == AVERAGE:
-            # a player of its own, for the run measures what it has by that name
-            name, bring = f"{AVERAGE}-{self._run.step}", lambda: _averaged(trainer)
-        elif opponent.startswith(KEPT):
-            step = _step(opponent)
-            folder = checkpoint.folder(self._run.folder / checkpoint.ROOT, step)
-            name, bring = opponent, lambda: (trainer.adapters.load(folder), step)
-        elif opponent in await trainer.device.call(lambda: trainer.adapters.players):
+        there = await trainer.device.call(lambda: trainer.adapters.players)
+        if opponent in there and opponent != AVERAGE:
             return
-        else:
-            known = ", ".join(found.player for found in self.opponents())
-            raise RunError(f"this run has no player {opponent!r}; it has: {known}")
-
-        def publish() -> None:
-            trainer.adapters.publish(name, *bring())
-
+        # the average is a player of its own here, for the run measures what it has by that name
+        name = f"{AVERAGE}-{self._run.step}" if opponent == AVERAGE else opponent
         try:
-            await trainer.device.call(publish)
+            if opponent == AVERAGE:
+                await trainer.device.call(_publish_average, trainer, name)
+            else:
+                await trainer.load_player(name, *self._kept(opponent))
         except (OSError, ValueError, EngineError) as error:
             raise RunError(f"{opponent} can't play: {error}") from error
         self._guest = name
+
+    def _kept(self, opponent: str) -> tuple[Path, int]:
+        """Where a player's adapter lies, and the step it is of."""
+        folder = self._run.folder
+        for prefix, place, root in (
+            (KEPT, checkpoint.folder, checkpoint.ROOT),
+            (past.PLAYER, past.place, past.ROOT),
+        ):
+            step = opponent.removeprefix(prefix)
+            if opponent.startswith(prefix) and step.isdigit():
+                return place(folder / root, int(step)), int(step)
+        known = ", ".join(found.player for found in self.opponents())
+        raise RunError(f"this run has no player {opponent!r}; it has: {known}")
 
     def _record(self, sitting: Sitting, result: GenerateResult) -> None:
         with self._run.record() as store:
@@ -262,19 +269,12 @@ async def _client(trainer: LocalTrainer, run: Run) -> LocalClient:
     return LocalClient(trainer.device, batcher, trainer.tokenizer, queue=config.queue, aside=True)
 
 
-def _averaged(trainer: LocalTrainer) -> tuple[Any, int]:
+def _publish_average(trainer: LocalTrainer, name: str) -> None:
     averaged = trainer.learner.averaged
     if averaged is None:
         raise ValueError("no step has been made yet whose weights could be averaged")
-    return averaged, trainer.learner.version
+    trainer.adapters.publish(name, averaged, trainer.learner.version)
 
 
 def _no_lesson(opponent: str) -> str:
     return "" if opponent == POLICY else f"only what {POLICY} says is learnt from, and {opponent} plays"
-
-
-def _step(player: str) -> int:
-    try:
-        return int(player.removeprefix(KEPT))
-    except ValueError:
-        raise RunError(f"no checkpoint {player!r}; one is called such as {KEPT}40") from None

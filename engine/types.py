@@ -296,7 +296,7 @@ class Rollout:
     """Reward function → role → what its value was multiplied by; empty in records of before this was kept."""
     extras: dict[str, Any] = field(default_factory=dict)
     players: dict[str, str] = field(default_factory=dict)
-    """Role → player, for every role that spoke."""
+    """Role → player, for every role that spoke or was seated with one, such as a bot."""
     edits: dict[str, int] = field(default_factory=dict)
     """Role → the number of the prompt edit in force when its tree began; 0 is the preset's own prompt. All roles
     are here: whether one came to speak is an outcome, and what is compared must not depend on outcomes. So are

@@ -5,6 +5,7 @@ Ours lie in this package. A file of the same name in the user's own folder takes
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import os
 import re
@@ -105,7 +106,8 @@ def save(name: str, text: str, *, replace: bool = False) -> Path:
         draft.write_text(text, encoding="utf-8")
         draft.replace(path)
     except OSError as error:
-        draft.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # where there is no folder, there is no draft either
+            draft.unlink()
         raise KeepError(f"{path}: can't be written: {error.strerror or error}") from error
     return path
 

@@ -51,6 +51,13 @@ async def test_an_illegal_move_costs_the_offender_and_consoles_the_other():
     assert [turn.illegal for turn in result.rollout.turns] == [True]
 
 
+async def test_who_met_whom_is_told_though_a_bot_asks_no_model():
+    arena = arena_for("nim", lambda messages, player: "[1]")
+    request = EpisodeRequest("nim-match", is_trainable=False, players={"Second": "random"})
+    (result,) = await arena.generate_rollouts([request])
+    assert result.rollout.players == {"First": "policy", "Second": "random"}
+
+
 async def test_both_seats_of_self_play_train_and_their_rewards_sum_to_zero():
     arena = arena_for("nim", lambda messages, player: "[1]")
     results = await arena.generate_rollouts([EpisodeRequest("nim")] * 20)

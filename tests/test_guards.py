@@ -93,7 +93,7 @@ async def test_a_step_from_which_nothing_can_be_learnt_says_why(tmp_path: Path, 
 
 
 async def test_turns_that_are_all_too_old_are_named(tmp_path: Path, monkeypatch):
-    monkeypatch.setattr("engine.run.split_stale", lambda records, version, most: ([], len(records)))
+    monkeypatch.setattr("engine.run.split_stale", lambda records, *_: ([], len(records)))
     [step] = await steps(saying(tmp_path), tmp_path)
     assert step.skipped == "all 8 turns exceeded run.max_staleness"
     assert step.metrics["stale"] == 8.0

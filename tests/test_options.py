@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import pytest
 
-from engine.options import Between, Count, Share, checked
+from engine.options import Between, Count, Options, Share, checked
 
 
 class Taker:
@@ -101,3 +101,39 @@ def test_annotations_that_only_a_type_checker_can_read_take_anything():
     def taker(x: Unknown = None) -> None: ...  # noqa: F821
 
     assert checked("t", taker, {"x": 1}) == {"x": 1}
+
+
+class Described:
+    """Options: the `kind` of thing; so many `many` of it, at most. Whether it is `loud`.
+
+    What is no option isn't described.
+    """
+
+    def __init__(
+        self, *, kind: Literal["a", "b"] = "a", many: Count = 2, loud: bool = False, bare: int = 0
+    ) -> None: ...
+
+
+def test_options_are_keys_of_a_schema_described_by_the_docstring():
+    keys = {key.name: key for key in Options(Described).keys}
+    assert [*keys] == ["kind", "many", "loud", "bare"]
+    assert (keys["many"].wants, keys["many"].default) == ("a whole number from 1 to 100000", 2)
+    assert keys["kind"].choices == ("a", "b")
+    assert keys["kind"].description == "the kind of thing"
+    assert keys["many"].description == "so many many of it, at most"
+    assert keys["loud"].description == "Whether it is loud"
+    assert keys["bare"].description == ""
+
+
+def test_a_table_is_one_option_with_its_own_default():
+    keys = {key.name: key for key in Options(partial(Taker, "x")).keys}
+    assert (keys["counts"].kind, keys["counts"].default) == (dict, {})
+    assert keys["counts"].wants == "a table, each value a whole number"
+    assert keys["weights"].kind is dict
+
+
+def test_problems_are_told_by_option():
+    assert Options(Described).problems({"many": 0, "kind": "b", "nope": 1}) == {
+        "many": "option 'many' wants a whole number from 1 to 100000, not 0",
+        "nope": "no option 'nope'; it has: kind, many, loud, bare",
+    }

@@ -84,3 +84,46 @@ def test_an_unknown_preset_names_the_nearest(own, asked, message):
     with pytest.raises(presets.PresetError) as caught:
         presets.find(asked)
     assert str(caught.value).startswith(message)
+
+
+# A user's own
+
+
+@pytest.fixture
+def shelf(tmp_path, monkeypatch):
+    """The user's folder, which isn't there yet."""
+    monkeypatch.setattr(presets, "user_folder", lambda: tmp_path / "presets")
+    return tmp_path / "presets"
+
+
+def test_a_preset_is_saved_and_found_and_another_of_its_name_is_not_lost(shelf):
+    path = presets.save("mine", "title = 'one'")
+    assert presets.find("mine") == path == shelf / "mine.toml"
+    with pytest.raises(presets.TakenError, match="a preset mine of yours already"):
+        presets.save("mine", "title = 'two'")
+    assert path.read_text() == "title = 'one'"
+    presets.save("mine", "title = 'two'", replace=True)
+    assert path.read_text() == "title = 'two'"
+    assert [file.name for file in shelf.iterdir()] == ["mine.toml"]
+
+
+@pytest.mark.parametrize("name", ["", "..", "a/b", ".x", "-x", "_x", "a b", "a\n", "x" * 81, "a.toml"])
+def test_a_name_that_is_no_file_s_is_refused(shelf, name):
+    with pytest.raises(presets.KeepError, match="letters, digits"):
+        presets.save(name, "")
+    assert not shelf.exists()
+
+
+def test_a_folder_that_cannot_be_made_is_told(shelf):
+    shelf.write_text("in the way")
+    with pytest.raises(presets.KeepError, match="can't be written"):
+        presets.save("mine", "")
+
+
+def test_only_a_users_own_are_deleted(shelf):
+    path = presets.save("nim-pocket", "title = 'mine'")
+    presets.delete("nim-pocket")
+    assert not path.exists()
+    with pytest.raises(presets.KeepError, match="nim-pocket is not a preset of yours"):
+        presets.delete("nim-pocket")
+    assert presets.find("nim-pocket").exists()

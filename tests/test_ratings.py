@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from engine.ratings import bradley_terry, elo, elo_gain, expected
+from engine.ratings import bradley_terry, elo, elo_gain, expected, rated
 
 POINTS = 400 / math.log(10)
 
@@ -138,3 +138,10 @@ def test_intervals_hold_the_truth_19_times_in_20():
 @pytest.mark.parametrize("games", [[], [("a", "a", 1.0)]])
 def test_without_games_between_two_there_are_no_ratings(games):
     assert bradley_terry(games) == {}
+
+
+def test_sums_of_scores_say_what_the_games_said():
+    games = [("a", "b", 1.0), ("a", "b", 0.5), ("b", "c", 0.0), ("c", "a", 1.0)]
+    scored = {("a", "b"): 1.5, ("b", "a"): 0.5, ("c", "b"): 1.0, ("c", "a"): 1.0}
+    for player, rating in bradley_terry(games).items():
+        assert rated(scored)[player].value == pytest.approx(rating.value)

@@ -217,6 +217,29 @@ def test_rewind_forgets_what_came_after_and_the_steps_can_be_recorded_again(stor
     store.record_step(2, 2, 0.5, {}, [a_result("2")])
 
 
+def test_a_persons_episodes_stay_when_a_run_goes_back_and_what_was_learnt_from_them_does_not(store):
+    early, late = a_result("person-1/0"), a_result("person-12/0")
+    store.record_step(1, 1, 0.5, {}, [a_result("0")])
+    store.record_sitting(1, early)
+    store.record_sitting(1, late)
+    assert store.last_sitting() == 12
+    store.record_step(2, 2, 0.5, {}, [a_result("1")], sittings=[late])
+    assert [(e.rollout.id, e.step, e.sitting) for e in store.sittings()] == [
+        ("person-1/0", 1, True),
+        ("person-12/0", 2, True),
+    ]
+    credited = [turn for turn in store.turns("person-12/0") if turn.credit is not None]
+    assert credited == [turn for turn in store.turns("1") if turn.credit is not None] != []
+    assert [e.rollout.id for e in store.episodes(evaluation=False)] == ["0", "1"]
+    assert store.episodes(evaluation=True) == []
+    store.rewind(1)
+    assert [e.rollout.id for e in store.episodes()] == ["0", "person-1/0", "person-12/0"]
+    assert {e.step for e in store.episodes()} == {1}
+    assert store.turns("person-12/0")
+    assert all(turn.credit is None for turn in store.turns("person-12/0"))
+    assert [turn.credit for turn in store.turns("person-1/0")] == [turn.credit for turn in early.rollout.turns]
+
+
 def test_a_step_is_recorded_whole_or_not_at_all(store):
     store.record_step(1, 1, 0.5, {}, [a_result("0")])
     with pytest.raises(StoreError, match="recorded twice"):
@@ -395,3 +418,12 @@ def test_the_record_can_be_read_with_sqlite_alone(store):
     with sqlite3.connect(store.folder / FILE) as plain:
         found = plain.execute("SELECT text, json_extract(credit, '$.advantage') FROM turns").fetchall()
     assert found == [("[2]", 0.75)]
+
+
+def test_evaluations_are_read_in_pages(tmp_path):
+    with Store.create(tmp_path / "run") as store:
+        for step in range(0, 50, 10):
+            store.record_evaluation(EvaluationFinished(step, {"win": step / 50}), [])
+        assert [event.step for event in store.evaluations(after=10, limit=2)] == [20, 30]
+        assert [event.step for event in store.evaluations(after=30)] == [40]
+        assert len(store.evaluations()) == 5

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from textual.binding import BindingType
 
-Scope = Literal["app", "home", "run", "edit", "ask"]
+Scope = Literal[
+    "app", "home", "run", "edit", "ask", "steer", "form",
+    "compare", "play", "why", "metrics", "replay", "search", "league",
+]  # fmt: skip
 
 SCOPES: dict[Scope, str] = {
     "home": "Home",
+    "form": "Editing a preset",
+    "compare": "Comparing runs",
     "run": "Run",
+    "metrics": "Metrics",
+    "league": "League",
+    "steer": "Steering",
     "edit": "Editing a prompt",
     "ask": "Answering a question",
+    "play": "Playing along",
+    "why": "Why",
+    "replay": "Replaying a run",
+    "search": "Searching in transcripts",
     "app": "Everywhere",
 }
 
@@ -24,7 +37,7 @@ class Action:
     """A named thing to do."""
 
     name: str
-    """Also the binding's id, which a user's keymap refers to, and the `action_…` method, arguments apart."""
+    """Also what a user's keymap calls it, and the `action_…` method, arguments apart."""
     keys: str
     """As Textual writes them, separated by commas; the first is the one that is shown."""
     label: str
@@ -40,6 +53,11 @@ class Action:
     """Whether it is heard before the widget that has the focus."""
 
     @property
+    def id(self) -> str:
+        """`"run.pause"`: one name in all the table, also the binding's."""
+        return f"{self.scope}.{self.name}"
+
+    @property
     def action(self) -> str:
         return self.call or self.name
 
@@ -47,14 +65,34 @@ class Action:
     def key(self) -> str:
         return self.keys.partition(",")[0]
 
+    def keys_in(self, keymap: Mapping[str, str]) -> str:
+        """Its keys where a user's keymap, by id, may have given it others."""
+        return keymap.get(self.id, self.keys)
+
 
 ACTIONS: tuple[Action, ...] = (
     Action("start", "enter", "start", "Start the chosen preset, or resume or open the chosen run", "home", bar=9),
     Action("filter", "slash", "filter", "Filter the presets and runs", "home", bar=7),
+    Action("edit", "e", "edit", "Edit the chosen preset, or a run's configuration, in a form", "home", bar=8),
+    Action("mark", "space", "mark", "Mark the chosen run to be compared, or unmark it", "home", bar=4),
+    Action("compare", "c", "compare", "Compare the marked runs with the chosen one", "home", bar=5),
+    Action("delete", "d,delete", "delete", "Delete the chosen run or preset of yours; asks first", "home", bar=2),
     Action("refresh", "r", "refresh", "Read the lists again", "home", bar=3),
+    Action("start", "ctrl+r", "start", "Start a run as the form says", "form", bar=9, priority=True),
+    Action("save", "ctrl+s", "save as", "Save it as a preset of your own", "form", bar=8, priority=True),
+    Action("filter", "ctrl+f", "filter", "Show only keys that have some words", "form", bar=7, priority=True),
+    Action("undo", "ctrl+z", "undo", "Give the field back what the preset says", "form", bar=6, priority=True),
+    Action("default", "ctrl+d", "default", "Give the field its default", "form", "undo(True)", 3, True),
+    Action("back", "escape", "home", "Leave the filter, or the form; asks if something was changed", "form", bar=7),
+    Action("metric_next", "right,m", "next metric", "Show the next metric", "compare", bar=9, call="metric(1)"),
+    Action("metric_before", "left", "metric before", "Show the metric before", "compare", bar=8, call="metric(-1)"),
+    Action("back", "escape", "home", "Back to Home", "compare", bar=7),
     Action("pause", "space", "pause", "Pause the run, or resume it", "run", bar=9),
     Action("prompts", "p", "prompts", "Edit a role's prompt, in force from the next episode", "run", bar=8),
+    Action("steer", "s", "steer", "Change settings, see what came of edits, go back, fork", "run", bar=7),
+    Action("step", "n", "one step", "From a pause, learn one step and pause again", "run"),
     Action("answer", "a", "answer", "Answer what episodes ask you", "run"),
+    Action("play", "x", "play", "Sit down and play against the policy or a checkpoint", "run", bar=5),
     Action("checkpoint", "ctrl+s", "checkpoint", "Save a checkpoint now, kept forever", "run", bar=6),
     Action("follow", "f", "follow", "Follow an episode in play, and its end", "run", bar=7),
     Action("maximise", "m", "maximise", "Show one pane alone, or all again", "run", bar=4),
@@ -64,9 +102,62 @@ ACTIONS: tuple[Action, ...] = (
     Action("pane_4", "4", "plots", "Go to the plots", "run", call="pane(4)"),
     Action("pane_5", "5", "health", "Go to the health of the run", "run", call="pane(5)"),
     Action("copy", "y", "copy", "Copy the transcript to the clipboard", "run", bar=3),
+    Action("why", "w", "why", "Why this turn counts what it counts", "run", bar=7, call="read('why')"),
+    Action("heat", "h", "heat", "Show how likely tokens were, or became by learning", "run", call="read('heat')"),
+    Action("turn_before", "left_square_bracket", "turn", "Go to the turn before", "run", call="read('before')"),
+    Action("turn_after", "right_square_bracket", "turn", "Go to the turn after", "run", call="read('after')"),
+    Action("copy_turn", "Y", "copy turn", "Copy the turn under the cursor", "run", call="read('copy')"),
     Action("back", "escape", "home", "Show all panes again, or go Home; the run goes on", "run", bar=2),
+    Action("metrics", "g", "metrics", "See any metric in large charts, beside other runs", "run"),
+    Action("filter", "slash", "filter", "Show episodes of a role, reward, word, illegal", "run", "wall('filter')"),
+    Action("fold", "left", "fold", "Fold what an episode spawned, or go to its parent", "run", "wall('fold')"),
+    Action("unfold", "right", "unfold", "Show again what an episode spawned", "run", "wall('unfold')"),
+    Action("fold_all", "z", "fold all", "Fold all trees of episodes, or show all", "run", "wall('fold_all')"),
+    Action("league", "l", "league", "Ratings of who met, and the games they played", "run", bar=4),
+    Action("open", "enter", "open", "Go to the marked pair's games, or read the marked game", "league", bar=9),
+    Action("kind", "n", "next kind", "Go on to the games of another kind of episode", "league", bar=6),
+    Action("copy", "y", "copy", "Copy ratings and payoffs as a table", "league", bar=5),
+    Action("pane_1", "1", "ratings", "Go to the ratings", "league", call="pane(1)"),
+    Action("pane_2", "2", "payoffs", "Go to the payoff matrix", "league", call="pane(2)"),
+    Action("pane_3", "3", "games", "Go to the games of the marked pair", "league", call="pane(3)"),
+    Action("maximise", "m", "maximise", "Show one pane alone, or all again", "league", bar=3),
+    Action("back", "escape", "back", "Show all panes again, or go back to the run", "league", bar=8),
+    Action("choose", "space,enter", "choose", "Draw the marked metric, or take it away", "metrics", bar=9),
+    Action("filter", "slash", "filter", "Filter the metrics by name or meaning", "metrics", bar=8),
+    Action("cursor_right", "right", "cursor", "Point at the next step", "metrics", call="cursor(1)", bar=4),
+    Action("cursor_left", "left", "cursor", "Point at the step before", "metrics", call="cursor(-1)"),
+    Action("zoom_in", "plus,equals_sign", "closer", "See fewer steps", "metrics", call="zoom(1)", bar=6),
+    Action("zoom_out", "minus", "wider", "See more steps", "metrics", call="zoom(-1)", bar=5),
+    Action("pan_right", "right_square_bracket", "later", "Move on to later steps", "metrics", call="pan(1)"),
+    Action("pan_left", "left_square_bracket", "earlier", "Move back to earlier steps", "metrics", call="pan(-1)"),
+    Action("reset", "0", "reset", "All steps, no cursor, nothing smoothed, a plain axis", "metrics", bar=4),
+    Action("smooth", "s", "smooth", "Smooth the curves more, or not at all", "metrics", bar=7),
+    Action("log", "l", "log", "A logarithmic axis, or a plain one", "metrics", bar=7),
+    Action("join", "o", "one chart", "All chosen metrics in one chart, or a chart each", "metrics", bar=5),
+    Action("runs", "r", "runs", "Draw other runs beside this one", "metrics", bar=7),
+    Action("maximise", "m", "maximise", "Charts alone, or with the list", "metrics", bar=3),
+    Action("copy", "y", "copy", "Copy the numbers in sight as a table", "metrics", bar=5),
+    Action("copy_picture", "Y", "copy SVG", "Copy the chart as SVG", "metrics"),
+    Action("save_svg", "v", "save SVG", "Save the charts as SVG in the run's folder exports", "metrics", bar=4),
+    Action("save_png", "g", "save PNG", "Save the charts as PNG in the run's folder exports", "metrics"),
+    Action("save_table", "c", "save CSV", "Save the numbers in sight in its folder exports", "metrics", bar=3),
+    Action("back", "escape", "back", "Show the list again, or go back to the run", "metrics", bar=8),
     Action("apply", "ctrl+s", "apply", "Apply the prompt", "edit", bar=9, priority=True),
+    Action("editor", "ctrl+e", "$EDITOR", "Write the prompt in your own editor", "edit", bar=5, priority=True),
+    Action("earlier", "ctrl+r", "earlier", "Take up an earlier version", "edit", bar=6, priority=True),
     Action("cancel", "escape", "cancel", "Leave without a change", "edit", bar=8, priority=True),
+    Action("change", "enter", "change", "Change the chosen setting", "steer", bar=9),
+    Action("undo", "u", "undo", "Undo the chosen edit, by a new one", "steer", bar=8),
+    Action("roll_back", "b", "go back", "Go back to the chosen checkpoint; asks first", "steer", bar=7),
+    Action("fork", "f", "fork", "Make a new run that begins from the chosen checkpoint", "steer", bar=7),
+    Action("checkpoint", "ctrl+s", "checkpoint", "Save a checkpoint now, kept forever", "steer", bar=6),
+    Action("pause", "space", "pause", "Pause the run, or resume it", "steer", bar=5),
+    Action("step", "n", "one step", "From a pause, learn one step and pause again", "steer", bar=4),
+    Action("prompts", "p", "prompts", "Edit a role's prompt, in force from the next episode", "steer", bar=4),
+    Action("pane_1", "1", "settings", "Go to the settings", "steer", call="pane(1)"),
+    Action("pane_2", "2", "edits", "Go to the edits", "steer", call="pane(2)"),
+    Action("pane_3", "3", "checkpoints", "Go to the checkpoints", "steer", call="pane(3)"),
+    Action("back", "escape", "back", "Leave the field, or go back to the run", "steer", bar=3),
     *(
         Action(f"choose_{n}", f"{n}", "choose", f"Give the answer numbered {n}", "ask", call=f"choose({n})")
         for n in range(1, 10)
@@ -75,8 +166,56 @@ ACTIONS: tuple[Action, ...] = (
     Action("skip", "ctrl+k", "skip", "Leave the question without an answer", "ask", priority=True),
     Action("next", "ctrl+n", "next", "Look at the next question", "ask", priority=True),
     Action("later", "escape", "later", "Back to the run; the questions stay", "ask", priority=True),
+    Action("say", "enter", "play", "Begin; make the move or reply; play again", "play", bar=9, priority=True),
+    Action("mark", "space", "mark", "Speak for one role more, or one less", "play", bar=4),
+    Action("odds", "ctrl+g", "odds", "How likely the policy is to make each move", "play", bar=7, priority=True),
+    Action("uncover", "ctrl+r", "uncover", "Show or hide what you wouldn't hear", "play", bar=5, priority=True),
+    Action("learn", "ctrl+l", "learn", "Have the run learn from what you play", "play", bar=3, priority=True),
+    Action("newline", "ctrl+j,shift+enter", "new line", "A new line in what you say", "play", priority=True),
+    Action("leave", "escape", "leave", "Leave what is played, or go back to the run", "play", bar=8, priority=True),
+    Action("replay", "o", "replay", "Read the chosen run's record, step by step; changes nothing", "home", bar=6),
+    Action("replay", "o", "replay", "Read the run's record: any step, what stands out, search", "run"),
+    Action("back_one", "left", "step", "One step back", "replay", call="move(-1)", bar=9, priority=True),
+    Action("on_one", "right", "step", "One step on", "replay", call="move(1)", bar=9, priority=True),
+    Action("leap_back", "shift+left", "leap", "Ten steps back or more", "replay", "leap(-1)", priority=True),
+    Action("leap_on", "shift+right", "leap", "Ten steps on or more", "replay", "leap(1)", priority=True),
+    Action("first", "home", "first", "To the first step", "replay", call="end(-1)", priority=True),
+    Action("last", "end", "last", "To the last step, and follow the run", "replay", call="end(1)", priority=True),
+    Action("stop_before", "comma", "mark", "To the mark before", "replay", call="stop(-1)"),
+    Action("stop_next", "full_stop", "mark", "To the next evaluation, edit, checkpoint", "replay", "stop(1)"),
+    Action("play", "space", "play", "Show one step after the other, or rest", "replay", bar=6),
+    Action("search", "slash", "search", "Search in all transcripts of the run", "replay", bar=8),
+    Action("hit_next", "n", "next hit", "Go to the next turn that was found", "replay", call="hit(1)", bar=4),
+    Action("hit_before", "N", "hit before", "Go to the turn that was found before", "replay", call="hit(-1)"),
+    Action("pin", "b", "pin", "Pin the episode, or unpin it; pins stand first in the feed", "replay", bar=7),
+    Action("turn_before", "left_square_bracket", "turn", "Go to the turn before", "replay", call="turn(-1)"),
+    Action("turn_after", "right_square_bracket", "turn", "Go to the turn after", "replay", call="turn(1)"),
+    Action("why", "w", "why", "Why this turn weighs what it weighs, step by step", "replay", bar=5),
+    Action("copy", "y", "copy", "Copy the transcript to the clipboard", "replay", bar=3),
+    Action("maximise", "m", "maximise", "Show one pane alone, or all again", "replay", bar=3),
+    Action("pane_1", "1", "interesting", "Go to what is interesting", "replay", call="pane(1)"),
+    Action("pane_2", "2", "episodes", "Go to the step's episodes", "replay", call="pane(2)"),
+    Action("pane_3", "3", "transcript", "Go to the transcript", "replay", call="pane(3)"),
+    Action("pane_4", "4", "plots", "Go to the plots", "replay", call="pane(4)"),
+    Action("pane_5", "5", "step", "Go to the step's figures", "replay", call="pane(5)"),
+    Action("back", "escape", "back", "Show all panes again, or leave the record", "replay", bar=5),
+    Action("goto", "enter", "go to", "Go to the marked turn in the record", "search", bar=9, priority=True),
+    Action("move_up", "up", "up", "Mark the turn before", "search", call="move(-1)", priority=True),
+    Action("move_down", "down", "down", "Mark the next turn", "search", call="move(1)", bar=7, priority=True),
+    Action("page_up", "pageup", "page", "A page of turns up", "search", call="page(-1)", priority=True),
+    Action("page_down", "pagedown", "page", "A page of turns down", "search", call="page(1)", priority=True),
+    Action("close", "escape", "close", "Back to the record", "search", bar=8, priority=True),
+    Action("go", "enter", "read", "Read the chosen episode", "why", bar=9),
+    Action("turn_before", "left_square_bracket", "before", "Explain the turn before", "why", "turn(-1)", bar=5),
+    Action("turn_after", "right_square_bracket", "after", "Explain the turn after", "why", "turn(1)", bar=6),
+    Action("copy", "y", "copy", "Copy the path to the clipboard", "why", bar=5),
+    Action("back", "escape", "back", "Back to the transcript", "why", bar=8),
     Action("theme", "t", "theme", "Next theme", "app", bar=1),
-    Action("help", "question_mark", "help", "What the keys do", "app", bar=6),
+    Action("jump", "ctrl+o", "jump", "Show a letter on every pane, and go to the one whose letter is typed", "app"),
+    Action("resize_left", "shift+left", "resize", "Move this pane's border left", "app", call="resize(-1)"),
+    Action("resize_right", "shift+right", "resize", "Move this pane's border right", "app", call="resize(1)"),
+    Action("notices", "f8", "notices", "Notices on the desktop when a run ends or needs you: on or off", "app"),
+    Action("help", "question_mark,f1", "help", "What the keys do", "app", bar=6),
     Action("command_palette", "ctrl+p", "commands", "Find a command by name", "app", bar=1),
     Action(
         "quit", "ctrl+q", "quit", "Quit; a run is stopped cleanly and its state saved", "app", bar=8, priority=True
@@ -89,19 +228,42 @@ KEY_NAMES = {
     "question_mark": "?",
     "escape": "esc",
     "enter": "⏎",
-    "space": "space",
+    "full_stop": ".",
+    "comma": ",",
+    "semicolon": ";",
+    "colon": ":",
+    "plus": "+",
+    "minus": "-",
+    "less_than_sign": "<",
+    "greater_than_sign": ">",
+    "left_square_bracket": "[",
+    "right_square_bracket": "]",
+    "left": "←",
+    "right": "→",
+    "up": "↑",
+    "down": "↓",
 }
 
 
 def key_name(key: str) -> str:
-    """How a key is written for people: `"ctrl+s"` is `"^s"`."""
-    if key.startswith("ctrl+"):
-        return "^" + key.removeprefix("ctrl+")
+    """How a key is written for people: `"ctrl+s"` is `"^s"`, `"shift+left"` is `"⇧←"`."""
+    for modifier, mark in (("ctrl+", "^"), ("shift+", "⇧")):
+        if key.startswith(modifier):
+            return mark + key_name(key.removeprefix(modifier))
     return KEY_NAMES.get(key, key)
 
 
 def actions(scope: Scope) -> list[Action]:
     return [action for action in ACTIONS if action.scope == scope]
+
+
+def scope_of(screen: object) -> Scope | None:
+    """The scope whose keys a screen has, by the ids of its bindings; None for one without a part in the table."""
+    for binding in getattr(screen, "BINDINGS", ()):
+        scope = (getattr(binding, "id", None) or "").partition(".")[0]
+        if scope in SCOPES and scope != "app":
+            return scope
+    return None
 
 
 def bindings(scope: Scope) -> list[BindingType]:
@@ -110,7 +272,7 @@ def bindings(scope: Scope) -> list[BindingType]:
 
     return [
         Binding(
-            action.keys, action.action, action.label, show=action.bar > 0, priority=action.priority, id=action.name
+            action.keys, action.action, action.label, show=action.bar > 0, priority=action.priority, id=action.id
         )
         for action in actions(scope)
     ]

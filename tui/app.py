@@ -21,21 +21,30 @@ from textual.app import App, SystemCommand
 from textual.driver import Driver
 from textual.filter import Monochrome, NoColor
 from textual.screen import Screen
+from textual.widget import Widget
 from textual.widgets import Input, TextArea
 
+from engine.config import Config
 from engine.events import RunState
-from tui import terminal
-from tui.actions import ACTIONS, Scope, bindings, key_name
+from tui import branching, notices, supervisor, terminal
+from tui.actions import ACTIONS, bindings, key_name, scope_of
 from tui.interface import PresetInfo, RunInfo, RunLike, Sources
+from tui.keymap import Keymap
 from tui.listing import Live
+from tui.memory import Memory
+from tui.screens.compare import CompareScreen
 from tui.screens.dialog import Confirm, TooSmall, Waiting
+from tui.screens.form import FormScreen
 from tui.screens.help import Help
 from tui.screens.home import HomeScreen
+from tui.screens.jump import Jump, targets
 from tui.screens.questions import Questions
 from tui.screens.run import RunScreen
+from tui.screens.steer import SteerScreen
 from tui.session import Session
 from tui.text import one_line
 from tui.theme import PALETTES, themes
+from tui.widgets.divider import beside
 
 TOASTS = 3
 """Notices shown of those that come at once."""
@@ -45,6 +54,8 @@ SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
 class SelfPlayApp(App[None], inherit_bindings=False):
     """`presets` and `runs` list what Home shows, `create` and `resume` make a run of one; `start` opens at once.
+
+    `configure` makes a run of an edited preset, and `judge` tells what memory it would take.
 
     `fps` is how often a second episodes and transcript are redrawn at most; the transcript alone twice as often.
     After it ended, `return_code` says how: 0, 1 for a failed run, 128 + the signal that ended it.
@@ -64,9 +75,20 @@ class SelfPlayApp(App[None], inherit_bindings=False):
         start: RunLike | None = None,
         fps: int = 10,
         clock: Callable[[], float] = time.monotonic,
+        keymap: Keymap | None = None,
+        memory: Memory | None = None,
+        configure: Callable[[Config], RunLike] | None = None,
+        judge: Callable[[Config], str] | None = None,
     ) -> None:
         super().__init__()
-        self.sources = Sources(presets, runs, create, resume)
+        self.memory = memory or Memory()
+        """What outlasts the app."""
+        self.keys = keymap or Keymap()
+        self.set_keymap(self.keys.keys)
+        self.caller = notices.Caller(self._to_terminal)
+        self.caller.wanted = self.memory.flag("notices", True)
+        self._news = notices.News()
+        self.sources = Sources(presets, runs, create, resume, configure=configure, judge=judge)
         self.fps = fps
         self.clock = clock
         self.session: Session | None = None
@@ -78,7 +100,8 @@ class SelfPlayApp(App[None], inherit_bindings=False):
             self._filters = [f for f in self._filters if not isinstance(f, Monochrome)] + [NoColor()]
         for theme in themes():
             self.register_theme(theme)
-        self.theme = next(iter(PALETTES))
+        remembered = self.memory.text("theme", "")
+        self.theme = remembered if remembered in PALETTES else next(iter(PALETTES))
 
     def get_driver_class(self) -> type[Driver]:
         return terminal.sturdy(super().get_driver_class())
@@ -89,6 +112,8 @@ class SelfPlayApp(App[None], inherit_bindings=False):
         if self._start_with is not None:
             await self._open(self._start_with)
         self._listen_to_signals()
+        for problem in self.keys.problems:
+            self.say(problem, "warning")
         # what was made so far stays: left out of full collections, each of those stops the screen 30 ms less
         self.call_after_refresh(gc.freeze)
         self.set_interval(1 / (2 * self.fps), self._tick)
@@ -108,6 +133,8 @@ class SelfPlayApp(App[None], inherit_bindings=False):
             self.say(f"and {len(notices)} more notices")
             notices.clear()
         self._call_for_answers(self.session)
+        if news := self._news.of(self.session):
+            self.caller.call(news)
         top = self.screen_stack[-1] if self.screen_stack else None  # a timer may fire while the app closes
         if isinstance(top, RunScreen):
             await top.draw()
@@ -152,7 +179,52 @@ class SelfPlayApp(App[None], inherit_bindings=False):
         else:
             await self._begin(item)
 
-    def _ask_to_replace(self, item: PresetInfo | RunInfo) -> None:
+    async def on_form_screen_ready(self, message: FormScreen.Ready) -> None:
+        if self.session is not None and self.session.live:
+            self._ask_to_replace(message.config)
+        else:
+            await self._begin(message.config)
+
+    async def on_run_screen_again(self) -> None:
+        """Opens the run anew in its own place: from its record, as after any other end."""
+        session = self.session
+        if session is None or session.live:
+            return
+        try:
+            run = self.sources.resume(session.run.folder)
+        except Exception as error:  # whatever keeps it from being opened is told, and the screen stays
+            self.say(f"{error}" or type(error).__name__, "error")
+            return
+        while isinstance(self.screen, RunScreen):
+            await self.pop_screen()
+        await self._open(run)
+
+    def on_steer_screen_back_wanted(self, message: SteerScreen.BackWanted) -> None:
+        if self.session is not None:
+            branching.go_back(self, self.session, message)
+
+    def on_steer_screen_fork_wanted(self, message: SteerScreen.ForkWanted) -> None:
+        if self.session is not None:
+            branching.fork(self, self.session, message)
+
+    async def leave_session(self) -> None:
+        """Nothing is watched any more; of a run that was only read, the folder is free again."""
+        session, self.session = self.session, None
+        if session is not None:
+            await session.close()
+
+    async def open_folder(self, folder: Path) -> None:
+        """Opens a run over Home, whatever stood there."""
+        while len(self.screen_stack) > 1 and not isinstance(self.screen, HomeScreen):
+            await self.pop_screen()
+        try:
+            run = self.sources.resume(folder)
+        except Exception as error:  # as of Home's lists: it is told, and one is there to choose another
+            self.say(f"{error}" or type(error).__name__, "error")
+            return
+        await self._open(run)
+
+    def _ask_to_replace(self, item: PresetInfo | RunInfo | Config) -> None:
         assert self.session is not None
         name = self.session.run.name
         question = Confirm(
@@ -167,7 +239,7 @@ class SelfPlayApp(App[None], inherit_bindings=False):
 
         self.push_screen(question, answered)
 
-    async def _replace(self, item: PresetInfo | RunInfo) -> None:
+    async def _replace(self, item: PresetInfo | RunInfo | Config) -> None:
         if self.session is not None:
             waiting = Waiting("Stopping", f"Saving the state of {self.session.run.name} …")
             await self.push_screen(waiting)
@@ -175,10 +247,13 @@ class SelfPlayApp(App[None], inherit_bindings=False):
             waiting.dismiss()
         await self._begin(item)
 
-    async def _begin(self, item: PresetInfo | RunInfo) -> None:
+    async def _begin(self, item: PresetInfo | RunInfo | Config) -> None:
         try:
             if isinstance(item, PresetInfo):
                 run = self.sources.create(item.name)
+            elif isinstance(item, Config):
+                assert self.sources.configure is not None
+                run = self.sources.configure(item)
             else:
                 run = self.sources.resume(item.folder)
         except Exception as error:  # a preset or a folder may be wrong in any way: say so and stay on Home
@@ -198,6 +273,8 @@ class SelfPlayApp(App[None], inherit_bindings=False):
         self._show_run()
 
     def _show_run(self) -> None:
+        if isinstance(self.screen, FormScreen):
+            self.screen.dismiss()
         if self.session is not None:
             self.push_screen(RunScreen(self.session, self.fps))
 
@@ -226,14 +303,47 @@ class SelfPlayApp(App[None], inherit_bindings=False):
 
     def watch_theme(self) -> None:
         if self.is_mounted:
+            self.memory.keep("theme", self.theme)
             for screen in self.screen_stack:
-                if isinstance(screen, HomeScreen):
+                if isinstance(screen, HomeScreen | FormScreen | CompareScreen):
                     self.call_after_refresh(screen.fill)
+
+    def action_jump(self) -> None:
+        if isinstance(self.screen, Jump):
+            return
+        found = targets(self.screen)
+
+        def chosen(widget: Widget | None) -> None:
+            if widget is not None:
+                widget.focus(scroll_visible=False)
+
+        self.push_screen(Jump(found), chosen)
+
+    def action_resize(self, steps: int) -> None:
+        divider = beside(self.focused)
+        if divider is None:
+            self.say("There is no border to move here.")
+        else:
+            divider.move(steps)
+
+    def action_notices(self) -> None:
+        self.caller.wanted = not self.caller.wanted
+        self.memory.keep("notices", self.caller.wanted)
+        self.say("Notices on the desktop are on." if self.caller.wanted else "Notices on the desktop are off.")
+
+    def on_app_focus(self) -> None:
+        self.caller.in_front = True
+
+    def on_app_blur(self) -> None:
+        self.caller.in_front = False
+
+    def _to_terminal(self, sequence: str) -> None:
+        if self._driver is not None:
+            self._driver.write(sequence)
 
     def action_help(self) -> None:
         if not isinstance(self.screen, Help):
-            here: Scope = "run" if isinstance(self.screen, RunScreen) else "home"
-            self.push_screen(Help(here))
+            self.push_screen(Help(scope_of(self.screen) or "app"))
 
     def action_interrupt(self) -> None:
         """Ctrl+C: copies what is selected, otherwise asks; never nothing."""
@@ -268,12 +378,11 @@ class SelfPlayApp(App[None], inherit_bindings=False):
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """The table's actions that apply here, and each theme."""
-        scopes = {"app"} | ({"run"} if isinstance(screen, RunScreen) else set())
-        scopes |= {"home"} if isinstance(screen, HomeScreen) else set()
+        scopes = {"app", scope_of(screen)}
         for action in ACTIONS:
             if action.scope in scopes and action.name != "command_palette":
                 owner = self if action.scope == "app" else screen
-                keys = f"{action.label} · {key_name(action.key)}"
+                keys = f"{action.label} · {key_name(action.keys_in(self.keys.keys).partition(',')[0])}"
                 yield SystemCommand(action.help, keys, self._caller(action.action, owner))
         for p in PALETTES.values():
             yield SystemCommand(f"Theme: {p.title}", "Use this theme", partial(setattr, self, "theme", p.name))
@@ -327,6 +436,6 @@ class SelfPlayApp(App[None], inherit_bindings=False):
             self.leave(128 + number)
 
     def _look_at_terminal(self) -> None:
-        """A terminal may be closed without a signal reaching us."""
-        if terminal.let_go() and self._leaving is None:
+        """A terminal may be closed, or our parent killed, without a signal reaching us."""
+        if (terminal.let_go() or supervisor.orphaned()) and self._leaving is None:
             self.leave(128 + signal.SIGHUP)

@@ -6,9 +6,6 @@ ten thousand is drawn, and neighbours are joined, so that ten points over a hund
 
 from __future__ import annotations
 
-import math
-from itertools import pairwise
-
 import numpy as np
 
 Array = np.ndarray
@@ -38,14 +35,7 @@ def curve(
     xs, ys = xs[finite], ys[finite]
     if len(xs) == 0 or width < 1 or height < 1:
         return np.zeros((height, width), dtype=np.uint8)
-    at = _scale(xs, x_range, columns)
-    row = rows - 1 - _scale(ys, y_range, rows)
-
-    top = np.full(columns, rows)
-    bottom = np.full(columns, -1)
-    np.minimum.at(top, at, row)
-    np.maximum.at(bottom, at, row)
-    _join(top, bottom, at, row)
+    top, bottom = _spans(_scale(xs, x_range, columns), rows - 1 - _scale(ys, y_range, rows), columns, rows)
 
     down = np.arange(rows)[:, None]
     drawn = (down >= top) & (down <= bottom)
@@ -61,47 +51,39 @@ def _scale(values: Array, bounds: tuple[float, float], size: int) -> Array:
     return np.clip(np.rint(share * (size - 1)), 0, size - 1).astype(np.int64)
 
 
-def _join(top: Array, bottom: Array, at: Array, row: Array) -> None:
-    """Draws straight from the last point of each filled column to the first of the next one, in place."""
+def _spans(at: Array, row: Array, columns: int, rows: int) -> tuple[Array, Array]:
+    """The highest and the lowest dot of each column, [columns] each; where there is none, the one above."""
     starts = np.flatnonzero(np.diff(at, prepend=-1))
     ends = np.append(starts[1:], len(at)) - 1
-    for a, b in pairwise(range(len(starts))):
-        left, right = at[starts[a]], at[starts[b]]
-        here, there = row[ends[a]], row[starts[b]]
-        span = right - left
-        if span > 1:
-            between = np.arange(int(left) + 1, int(right))
-            level = np.rint(here + (there - here) * (between - left) / span).astype(np.int64)
-            top[between] = level
-            bottom[between] = level
-    for column in range(at[0] + 1, at[-1] + 1):
-        before = column - 1
-        if top[column] > bottom[before] + 1:
-            top[column], bottom[before] = _meet(bottom[before], top[column])
-        elif bottom[column] < top[before] - 1:
-            top[before], bottom[column] = _meet(bottom[column], top[before])
+    filled = at[starts]
+    top, bottom = np.full(columns, rows), np.full(columns, -1)
+    top[filled] = np.minimum.reduceat(row, starts)
+    bottom[filled] = np.maximum.reduceat(row, starts)
+
+    # straight from the last point of each filled column to the first of the next one
+    between = np.setdiff1d(np.arange(filled[0], filled[-1]), filled, assume_unique=True)
+    after = np.searchsorted(filled, between)
+    left, right = filled[after - 1], filled[after]
+    here, there = row[ends[after - 1]], row[starts[after]]
+    top[between] = bottom[between] = np.rint(here + (there - here) * (between - left) / (right - left))
+
+    # columns that don't touch meet half way
+    inner = slice(filled[0], filled[-1]), slice(filled[0] + 1, filled[-1] + 1)
+    _meet(top, bottom, *inner)
+    _meet(top, bottom, *reversed(inner))
+    return top, bottom
 
 
-def _meet(upper: int, lower: int) -> tuple[int, int]:
-    """(where the lower one now begins, where the upper one now ends): half way each."""
-    middle = (upper + lower) // 2
-    return middle + 1, middle
+def _meet(top: Array, bottom: Array, upper: slice, lower: slice) -> None:
+    """Where each of the columns `lower` lies below its neighbour in `upper`, half the way for either; in place."""
+    end, begin = bottom[upper], top[lower]
+    middle = (end + begin) // 2
+    apart = begin > end + 1
+    bottom[upper] = np.where(apart, np.maximum(bottom[upper], middle), bottom[upper])
+    top[lower] = np.where(apart, np.minimum(top[lower], middle + 1), top[lower])
 
 
 def text(bits: Array) -> list[str]:
     """The characters of each row of cells; an empty cell is a space."""
-    return ["".join(chr(0x2800 + bit) if bit else " " for bit in row) for row in bits.tolist()]
-
-
-def nice_range(low: float, high: float) -> tuple[float, float, int]:
-    """Round bounds around [low, high], and the decimals that their labels need."""
-    if not (math.isfinite(low) and math.isfinite(high)):
-        return 0.0, 1.0, 0
-    if high - low < 1e-12 * max(abs(low), abs(high), 1.0):
-        margin = abs(low) * 0.1 or 1.0
-        low, high = low - margin, high + margin
-    raw = (high - low) / 4
-    power = math.floor(math.log10(raw))
-    step = next(s for s in (1, 2, 2.5, 5, 10) if s * 10.0**power >= raw * 0.999) * 10.0**power
-    decimals = next((d for d in range(9) if math.isclose(step * 10**d, round(step * 10**d), rel_tol=1e-6)), 9)
-    return math.floor(low / step + 1e-9) * step, math.ceil(high / step - 1e-9) * step, decimals
+    codes = np.where(bits, 0x2800 + bits.astype(np.uint32), ord(" ")).astype("<u4")
+    return [row.tobytes().decode("utf-32-le") for row in codes]

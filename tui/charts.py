@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from engine.types import AVERAGE, averaged
-from tui.series import Array
+from tui.drawing.model import ChartModel, Curve
+from tui.series import Series
 from tui.state import Store
 from tui.views import Mark
 from tui.words import exact, label, number
+
+__all__ = ["ChartModel", "Curve", "charts", "marks"]
 
 MOST = 16
 """Charts offered at most."""
@@ -22,29 +23,6 @@ PREFERRED = (
 """Step metrics, the telling ones first."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Curve:
-    """One line of a chart."""
-
-    label: str
-    xs: Array
-    ys: Array
-    role: int | None = None
-    """The place of the role it is about, for its colour and sign."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ChartModel:
-    """What one chart shows."""
-
-    title: str
-    curves: tuple[Curve, ...]
-    marks: tuple[Mark, ...]
-    x_range: tuple[float, float]
-    note: str = ""
-    """What stands at the right of the title, in words."""
-
-
 def charts(store: Store) -> list[ChartModel]:
     """The charts of a run so far, most telling first; a series without two points waits."""
     xs = [series.xs for series in store.series.values() if series.xs]
@@ -52,19 +30,24 @@ def charts(store: Store) -> list[ChartModel]:
         return []
     low = min(x[0] for x in xs)
     bounds = (low, max(*(x[-1] for x in xs), low + 1.0))
-    marks = tuple(store.marks)
+    done = marks(store)
 
     def single(name: str, title: str, note: str = "") -> ChartModel:
         series = store.series[name]
-        return ChartModel(title, (Curve(title, *series.arrays()),), marks, bounds, note or exact(series.last))
+        return ChartModel(
+            title, (Curve(title, *series.arrays(), metric=name),), done, bounds, note or exact(series.last)
+        )
 
     def measured(metric: str, note: str = "") -> ChartModel:
         """An evaluation's metric, of the policy and of its average where both were measured."""
         name, twin = f"eval/{metric}", f"eval/{averaged(metric)}"
         if twin not in store.series:
             return single(name, label(name), note)
-        curves = (Curve("policy", *store.series[name].arrays()), Curve(AVERAGE, *store.series[twin].arrays()))
-        return ChartModel(label(name), curves, marks, bounds)
+        curves = (
+            Curve("policy", *store.series[name].arrays(), metric=name),
+            Curve(AVERAGE, *store.series[twin].arrays(), metric=twin),
+        )
+        return ChartModel(label(name), curves, done, bounds)
 
     models: list[ChartModel] = []
     verdict = store.verdict
@@ -74,8 +57,10 @@ def charts(store: Store) -> list[ChartModel]:
         models.append(measured(chosen, f"{number(verdict.first)} → {number(verdict.latest)}"))
     by_role = [(role, store.series[f"reward/{role}"]) for role in store.roles if f"reward/{role}" in store.series]
     if by_role:
-        curves = tuple(Curve(role, *series.arrays(), store.sign_of(role)) for role, series in by_role)
-        models.append(ChartModel("mean reward", curves, marks, bounds))
+        curves = tuple(
+            Curve(role, *series.arrays(), store.sign_of(role), f"reward/{role}") for role, series in by_role
+        )
+        models.append(ChartModel("mean reward", curves, done, bounds))
     for name in sorted(store.series, key=lambda name: _rank(name, store.series[name].ys)):
         metric = name.removeprefix("eval/")
         if name.startswith("reward/") or (name != metric and _of_policy(metric, store) != metric):
@@ -85,6 +70,13 @@ def charts(store: Store) -> list[ChartModel]:
         elif metric != chosen:
             models.append(measured(metric))
     return models[:MOST]
+
+
+def marks(store: Store) -> tuple[Mark, ...]:
+    """What was done at which step. All steps publish a policy but those that changed nothing: they are marked."""
+    skipped = store.series.get("skipped", Series())
+    unpublished = [Mark(int(x), "skipped", "") for x, y in zip(skipped.xs, skipped.ys, strict=True) if y]
+    return (*store.marks, *unpublished)
 
 
 def _of_policy(metric: str, store: Store) -> str:

@@ -19,6 +19,7 @@ from engine.store import StoreError
 from engine.summaries import RunSummary, summaries, summary
 from tui import weights, words
 from tui.interface import PresetInfo, RunInfo
+from tui.supervisor import supervised
 
 if TYPE_CHECKING:
     from engine.run import Run
@@ -36,6 +37,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     unless_told = argparse.Namespace(command=home, runs_dir=_default_runs_dir(), fps=10)
     args = _parser().parse_args(argv, unless_told)
     try:
+        if _opens_app(args):
+            return supervised(lambda: args.command(args), lambda: _folders(args))
         return args.command(args)
     except (UsageError, presets.PresetError, ConfigError, StoreError) as error:
         return _refuse(error)
@@ -74,6 +77,24 @@ def resume(args: argparse.Namespace) -> int:
     return _start(args, lambda: _reopen(folder, args.steps, args.set))
 
 
+def fork(args: argparse.Namespace) -> int:
+    from engine.forking import fork as forked
+    from engine.run import RunError
+    from engine.task import TaskError
+
+    source = _find_run(args.run, args.runs_dir)
+    if args.step is not None and not args.step.isdecimal():
+        raise UsageError(f"--step: wants the step of a checkpoint, a whole number, not {args.step!r}")
+    step = None if args.step is None else int(args.step)
+    try:
+        made = forked(source, args.runs_dir, step=step, changes=args.set, name=args.name)
+    except (RunError, TaskError) as error:
+        return _refuse(error)
+    name = made.name if args.runs_dir == _default_runs_dir() else made
+    print(f"run {made.name} in {made}; it begins with: selfplay-tui resume {name}")
+    return 0
+
+
 def export(args: argparse.Namespace) -> int:
     from tui import export as exporting
 
@@ -103,9 +124,10 @@ def list_runs(args: argparse.Namespace) -> int:
         if info.problem:
             print(f"{info.name:<{wide}} damaged      {info.problem}")
             continue
+        title = f"{info.title} (from {item.origin})" if item.origin else info.title
         measured = f"{words.label(info.metric)} {words.number(info.value)}" if info.value is not None else ""
         steps = f"{info.step}/{info.steps}"
-        print(f"{info.name:<{wide}} {info.state:<12} {steps:>9}  {measured:<27} {info.title}  {info.when}".rstrip())
+        print(f"{info.name:<{wide}} {info.state:<12} {steps:>9}  {measured:<27} {title}  {info.when}".rstrip())
     if not found:
         print(f"no runs in {args.runs_dir}", file=sys.stderr)
     return 0
@@ -138,6 +160,17 @@ def new_task(args: argparse.Namespace) -> int:
         return _refuse(error)
 
 
+def show_keys(args: argparse.Namespace) -> int:
+    from tui import keymap
+
+    made = keymap.read(keymap.path())
+    print(keymap.to_toml(made.keys), end="")
+    print(f"\nYours go into {keymap.path()}", file=sys.stderr)
+    for problem in made.problems:
+        print(f"selfplay-tui: {problem}", file=sys.stderr)
+    return USAGE_ERROR if made.problems else 0
+
+
 def doctor(args: argparse.Namespace) -> int:
     from tui import doctor as checks
 
@@ -156,6 +189,8 @@ def _start(args: argparse.Namespace, make: Callable[[], Run]) -> int:
         made = make()
     except (RunError, TaskError) as error:
         return _refuse(error)
+    if args.plain:
+        return _drive_plainly(made, args)
     if args.headless or args.json or not _has_terminal():
         return _drive(made, args)
     return _open_app(args, made)
@@ -169,6 +204,16 @@ def _drive(made: Run, args: argparse.Namespace) -> int:
     code = asyncio.run(headless.drive(made, progress))
     name = made.name if args.runs_dir == _default_runs_dir() else str(made.folder)
     print(headless.result_json(made) if args.json else headless.result_text(made, name), flush=True)
+    return code
+
+
+def _drive_plainly(made: Run, args: argparse.Namespace) -> int:
+    from tui import headless, plain
+
+    print(f"run {made.name} in {made.folder}; type help for what you can do", flush=True)
+    code = asyncio.run(plain.drive(made, sys.stdout, sys.stdin))
+    name = made.name if args.runs_dir == _default_runs_dir() else str(made.folder)
+    print(headless.result_text(made, name), flush=True)
     return code
 
 
@@ -190,7 +235,8 @@ def _reopen(folder: Path, steps: str | None, changes: Sequence[str] = ()) -> Run
     if steps is not None:
         configuration.set_value(config, "run.steps", steps, "--steps")
         changes = [*changes, f"run.steps={steps}"]
-    asyncio.run(_change(made, changes))
+    if changes:  # the app opens runs too, in a loop of its own
+        asyncio.run(_change(made, changes))
     return made
 
 
@@ -227,7 +273,21 @@ def _has_terminal() -> bool:
     return all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))  # Textual draws on stderr
 
 
+def _opens_app(args: argparse.Namespace) -> bool:
+    if args.command not in (home, run, resume) or not _has_terminal():
+        return False
+    return not any(getattr(args, flag, False) for flag in ("headless", "json", "plain"))
+
+
+def _folders(args: argparse.Namespace) -> list[Path]:
+    """Where the runs are that the app may have been at."""
+    runs_dir: Path = args.runs_dir
+    named = [Path(args.run).expanduser()] if args.command is resume else []
+    return named + (list(runs_dir.iterdir()) if runs_dir.is_dir() else [])
+
+
 def _open_app(args: argparse.Namespace, start: Run | None) -> int:
+    from tui import keymap, memory
     from tui.app import SelfPlayApp
 
     runs_dir: Path = args.runs_dir
@@ -238,6 +298,10 @@ def _open_app(args: argparse.Namespace, start: Run | None) -> int:
         resume=lambda folder: _reopen(folder, None),
         start=start,
         fps=args.fps,
+        keymap=keymap.read(keymap.path()),
+        memory=memory.Memory(memory.path()),
+        configure=lambda config: _create(config, runs_dir, None),
+        judge=weights.verdict,
     )
     app.run()
     return app.return_code or 0
@@ -258,7 +322,6 @@ def _preset_info(preset: presets.Preset) -> PresetInfo:
         teaches=config.teaches,
         model=config.model.source,
         source=preset.source,
-        memory=weights.verdict(config),
     )
 
 
@@ -275,6 +338,7 @@ def run_info(item: RunSummary) -> RunInfo:
         metric=metric,
         value=item.last.get(metric),
         when=_ago(time.time() - item.updated) if item.updated else "",
+        updated=item.updated,
         reason=item.reason,
         problem=item.problem or None,
     )
@@ -315,6 +379,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     display = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     display.add_argument("--headless", action="store_true", help="no screen, even in a terminal")
+    display.add_argument("--plain", action="store_true", help="plain lines, for a screen reader")
     display.add_argument("--json", action="store_true", help="no screen; end with one JSON object on stdout")
 
     parser = argparse.ArgumentParser(
@@ -349,6 +414,13 @@ def _parser() -> argparse.ArgumentParser:
         metavar="KEY=VALUE",
         help="change a key from here on, such as train.learning_rate; repeatable",
     )
+    branch = add("fork", fork, "Make a new run that begins from a checkpoint of another.")
+    branch.add_argument("run", metavar="RUN", help="a run's name, or its folder; it may be at work")
+    branch.add_argument("--step", metavar="N", help="the checkpoint's step (default: the newest)")
+    branch.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="change a key in the new run; repeatable"
+    )
+    branch.add_argument("--name", metavar="NAME", help="the new run's name, which is its folder's")
     out = add("export", export, "Write the adapter that a run has learnt into a folder, for other programs.")
     out.add_argument(
         "source", metavar="RUN", help="a run, for its newest checkpoint, or the folder of a checkpoint"
@@ -366,6 +438,7 @@ def _parser() -> argparse.ArgumentParser:
     add("presets", list_presets, "List the presets.")
     add("runs", list_runs, "List the runs, the latest first.")
     _add_models(add("models", list_models, "List the models at hand and what they need."))
+    add("keys", show_keys, "Print what every key does, as a file of your own keys would have it.")
     add("doctor", doctor, "Check what a run needs of this machine.")
     return parser
 

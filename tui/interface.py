@@ -6,16 +6,21 @@ scripted run. `engine.run.Run` is the real `RunLike`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from engine.events import Event, EventStream, RunState
-from engine.types import Question, Role
+from engine.types import GenerateResult, Question, Role
 
 if TYPE_CHECKING:
     from engine.config import Config
+    from engine.keeping import Kept
+    from engine.seats import Ask
+    from engine.steering import Setting
+    from engine.table import Opponent, Place
+    from engine.tracing import Trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +58,10 @@ class RunInfo:
     """Why it can't be opened, in a sentence."""
     reason: str = ""
     """Why it failed, in a sentence; empty where it didn't."""
+    updated: float = 0.0
+    """When its record was last written, in seconds since 1970."""
+    course: tuple[float, ...] = ()
+    """The metric, evaluation by evaluation: Home reads it once the lists are shown."""
 
 
 class StatusLike(Protocol):
@@ -73,6 +82,49 @@ class StatusLike(Protocol):
     skipped: int
     seconds: float
     live: int
+
+
+class SittingLike(Protocol):
+    """An episode in which the person plays: the part of `engine.sitting.Sitting` that is shown."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def roles(self) -> Sequence[str]: ...
+    @property
+    def opponent(self) -> str: ...
+    @property
+    def learnt(self) -> bool: ...
+    @property
+    def stream(self) -> EventStream: ...
+    @property
+    def asked(self) -> Ask | None: ...
+    @property
+    def over(self) -> bool: ...
+    @property
+    def result(self) -> GenerateResult | None: ...
+    @property
+    def error(self) -> str: ...
+    def answer(self, text: str, *, anyway: bool = ...) -> None: ...
+    async def odds(self, player: str = ...) -> dict[str, float]: ...
+    def hears(self, episode_type: str) -> bool: ...
+    async def leave(self) -> None: ...
+
+
+class TableLike(Protocol):
+    """Where a person sits down with the run's players: the part of `engine.table.Table` that is used."""
+
+    @property
+    def is_ready(self) -> bool: ...
+    @property
+    def no_lesson(self) -> str: ...
+    def places(self) -> Sequence[Place]: ...
+    def opponents(self) -> Sequence[Opponent]: ...
+    def decode(self, tokens: list[int]) -> str: ...
+    async def sit(
+        self, *, roles: Collection[str], task: str = ..., opponent: str = ..., learn: bool = ...
+    ) -> SittingLike: ...
+    async def close(self) -> None: ...
 
 
 class RunLike(Protocol):
@@ -110,6 +162,9 @@ class RunLike(Protocol):
     def attended(self, is_there: bool) -> None: ...
     def answer(self, question: int, text: str | None) -> None: ...
 
+    @property
+    def table(self) -> TableLike: ...
+
     def history(self) -> Sequence[Event]:
         """Steps, evaluations, edits and checkpoints of before it was opened."""
         ...
@@ -117,13 +172,48 @@ class RunLike(Protocol):
     async def start(self) -> None: ...
     def pause(self) -> None: ...
     def resume(self) -> None: ...
+    def step_once(self) -> None:
+        """From a pause: one optimiser step, then paused again."""
+        ...
+
     async def stop(self) -> None: ...
     async def checkpoint(self) -> Path: ...
     async def edit_role(self, role: str, prompt: str) -> int: ...
+    async def set(self, key: str, value: str) -> int: ...
+    async def undo(self, number: int) -> int: ...
+    def settings(self) -> Sequence[Setting]:
+        """What `set` can change, and what it is now."""
+        ...
+
+    def checkpoints(self) -> Sequence[Kept]:
+        """The newest first. On any thread."""
+        ...
+
+    @property
+    def origin(self) -> str:
+        """The run it was forked from, and where; empty for one that wasn't."""
+        ...
+
     def watch(self) -> EventStream: ...
     def unwatch(self, stream: EventStream) -> None: ...
     def decode(self, tokens: list[int]) -> str: ...
+    async def trace(self, rollout_id: str) -> Trace | None:
+        """An episode that is over, with all that its rewards were compared with; None while it isn't known."""
+        ...
+
     def status(self) -> StatusLike: ...
+
+
+def _roll_back(folder: Path, step: int, keep_edits: bool) -> None:
+    from engine.forking import roll_back
+
+    roll_back(folder, step, keep_edits=keep_edits)
+
+
+def _fork(folder: Path, step: int, name: str | None, changes: Sequence[str]) -> Path:
+    from engine.forking import fork
+
+    return fork(folder, folder.absolute().parent, step=step, name=name, changes=changes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,3 +224,11 @@ class Sources:
     runs: Callable[[], list[RunInfo]]
     create: Callable[[str], RunLike]
     resume: Callable[[Path], RunLike]
+    roll_back: Callable[[Path, int, bool], None] = _roll_back
+    """Of a run that isn't at work: to the checkpoint of a step, and whether edits since then stay."""
+    fork: Callable[[Path, int, str | None, Sequence[str]], Path] = _fork
+    """Of a run, at a step, under a name, with changes of its configuration; its folder."""
+    configure: Callable[[Config], RunLike] | None = None
+    """Makes a run of a configuration that is no preset, such as an edited one."""
+    judge: Callable[[Config], str] | None = None
+    """How much memory a run of it takes: `"0.4 GB · fits"`. May read files, so it is asked in a thread."""

@@ -9,9 +9,10 @@ from rich.style import Style
 from textual.content import Content
 
 from tui.interface import PresetInfo, RunInfo
+from tui.spark import spark
 from tui.text import fit, one_line, width, wrap
 from tui.theme import Palette, style
-from tui.widgets.painted import BLANK, Line, cut, spread
+from tui.widgets.painted import BLANK, Line, cut, span, spread
 from tui.words import label, number
 
 
@@ -43,6 +44,15 @@ def _markup(look: Style | None) -> str:
 
 NAME, TOLD = 32, 12
 """Most cells of a preset's name, and the fewest that are worth filling with what it teaches."""
+
+SPARK, SPARK_LEAST = 20, 4
+"""Most cells of a spark line, and the fewest that are worth drawing in."""
+
+ROOMY = 90
+"""Cells from which on a run's line has room for words between its numbers."""
+
+MARK = "✓"
+"""Of a run that is to be compared."""
 
 BRIEF = 2
 """Lines below the lists, where details don't stand beside them."""
@@ -82,26 +92,34 @@ def preset_entry(preset: PresetInfo, names: int, cells: int, colours: Palette) -
     return _content([spread(cut(left, cells - width(cost) - 2), ((cost + " ", style(colours.soft)),), cells)])
 
 
-def run_entry(run: RunInfo, cells: int, colours: Palette) -> Content:
-    """One line: its name, how it stands, its result, when it was last used."""
+def run_entry(run: RunInfo, cells: int, colours: Palette, *, is_marked: bool = False) -> Content:
+    """One line: its mark, its name, how it stands, its result and how it came to it, when it was last used."""
     soft = style(colours.soft)
+    mark = MARK if is_marked else " "
     if run.problem:
-        words = f" {fit(one_line(run.name, 60), 16)}  ! {one_line(run.problem)}"
+        words = f"{mark}{fit(one_line(run.name, 60), 16)}  ! {one_line(run.problem)}"
         return _content([((fit(words, cells), style(colours.watch)),)])
     value = f"{one_line(label(run.metric), 24)} {number(run.value)}" if run.value is not None else ""
+    names, step, steps, values = (16, "step ", 14, 24) if cells >= ROOMY else (14, "", 10, width(value))
     left: Line = (
-        (f" {fit(one_line(run.name, 60), 16)}  ", style(colours.text, bold=True)),
+        (mark, style(colours.accent, bold=True)),
+        (f"{fit(one_line(run.name, 60), names)}  ", style(colours.text, bold=True)),
         (fit(one_line(run.state, 20), 12), style(_colour_of(run.state, colours))),
-        (fit(f"step {run.step}/{run.steps}", 14) if run.steps else fit("", 14), soft),
-        (value, style(colours.text)),
+        (fit(f"{step}{run.step}/{run.steps}" if run.steps else "", steps), soft),
+        (fit(value, max(values, width(value))), style(colours.text)),
     )
-    return _content([spread(left, ((one_line(run.when, 24) + " ", soft),), cells)])
+    when = f"{one_line(run.when, 24)} "
+    room = min(cells - span(left) - width(when) - 2, SPARK)
+    if room >= SPARK_LEAST and (drawn := spark(run.course, room)):
+        left = (*left, (f" {drawn}", style(colours.accent)))
+    return _content([spread(cut(left, cells), ((when, soft),), cells)])
 
 
-def live_entry(live: Live, cells: int, colours: Palette) -> Content:
+def live_entry(live: Live, cells: int, colours: Palette, *, is_marked: bool = False) -> Content:
     """One line for the run at work."""
     left: Line = (
-        (f" {fit(one_line(live.name, 60), 16)}  ", style(colours.text, bold=True)),
+        (MARK if is_marked else " ", style(colours.accent, bold=True)),
+        (f"{fit(one_line(live.name, 60), 16 if cells >= ROOMY else 14)}  ", style(colours.text, bold=True)),
         (fit("▸ at work", 12), style(colours.good, bold=True)),
         (f"step {live.step}/{live.steps}", style(colours.soft)),
     )
@@ -121,7 +139,7 @@ def describe(item: PresetInfo | RunInfo | Live, cells: int, colours: Palette) ->
         case PresetInfo():
             title, told = item.title or item.name, item.teaches
             rows = [("preset", item.name), ("model", item.model), ("memory", item.memory), ("from", item.source)]
-            problem, todo = item.problem, "enter starts a new run"
+            problem, todo = item.problem, "enter starts a new run · e edits it first"
         case RunInfo():
             title, told = item.title or item.name, ""
             value = f"{label(item.metric)} {number(item.value)}" if item.value is not None else ""
@@ -134,7 +152,10 @@ def describe(item: PresetInfo | RunInfo | Live, cells: int, colours: Palette) ->
                 ("folder", str(item.folder)),
                 ("why", item.reason),
             ]
+            course = spark(item.course, cells - 12)
+            rows.insert(4, ("course", course))
             problem, todo = item.problem, "enter opens it" if item.state == "finished" else "enter resumes it"
+            todo += " · space marks it"
         case Live():
             title, told = item.title, ""
             rows = [("run", item.name), ("state", "at work"), ("step", f"{item.step} of {item.steps}")]

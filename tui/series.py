@@ -73,6 +73,12 @@ class Ledger:
 
     now: Mean = field(default_factory=Mean)
     closed: deque[Mean] = field(default_factory=lambda: deque(maxlen=60))
+    recent: deque[float] = field(default_factory=lambda: deque(maxlen=512))
+    """The latest values, whatever their step: how they are spread."""
+
+    def add(self, value: float) -> None:
+        self.now.add(value)
+        self.recent.append(value)
 
     def close(self) -> float:
         """Ends the step; returns its mean, NaN where nothing came."""
@@ -86,3 +92,27 @@ class Ledger:
         recent = list(self.closed)[-steps:]
         count = sum(mean.count for mean in recent)
         return sum(mean.total for mean in recent) / count if count else math.nan
+
+
+BLOCK = 64
+"""Values that are smoothed at once."""
+
+
+def smoothed(ys: Array, strength: float) -> Array:
+    """The exponential moving average of `ys`, [n], each weighing 1 − `strength` against those before it.
+
+    It starts from the first values without leaning to 0 (as Adam's means do), and goes on over what isn't finite.
+    """
+    finite = np.isfinite(ys)
+    many = int(finite.sum())
+    means = np.zeros((-(-many // BLOCK), BLOCK))
+    means.reshape(-1)[:many] = (1.0 - strength) * ys[finite]
+    back = np.subtract.outer(np.arange(BLOCK), np.arange(BLOCK))
+    means = means @ np.where(back >= 0, strength ** np.maximum(back, 0), 0.0).T
+    carried = 0.0
+    for block in means:
+        block += carried * strength ** np.arange(1, BLOCK + 1)
+        carried = block[-1]
+    found = means.reshape(-1)[:many] / (1.0 - strength ** np.arange(1, many + 1))
+    last = np.cumsum(finite) - 1
+    return np.where(last >= 0, np.append(found, np.nan)[last], np.nan)

@@ -74,6 +74,7 @@ class Session:
     async def close(self) -> None:
         """Stops watching a run that has ended, or was only opened to be read."""
         self.run.unwatch(self._stream)
+        await self.run.table.close()
         if self._task is None:
             await self.run.stop()
 

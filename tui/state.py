@@ -29,7 +29,7 @@ from engine.events import (
 )
 from engine.types import GenerateResult, Rollout
 from tui.series import Ledger, Series
-from tui.views import EpisodeView, Mark, Verdict
+from tui.views import EpisodeView, Mark, Verdict, judged
 
 KEPT = 600
 """Episodes kept after they ended."""
@@ -64,6 +64,12 @@ class Store:
         self.series: dict[str, Series] = {}
         self.ledgers: dict[tuple[str, str], Ledger] = {}
         """(reward function, role) → its values; the function `""` is the role's whole reward."""
+        self.weights: dict[tuple[str, str], float] = {}
+        """(reward function, role) → what its value was multiplied by, in the latest episode."""
+        self.unparsed = Ledger()
+        """1 for each judgement without a verdict, 0 for each other."""
+        self.behind: int | None = None
+        """Versions between the learner and the oldest turn of the latest step; None while that isn't known."""
         self.illegal = Ledger()
         """1 for each illegal turn, 0 for each other."""
         self.evaluations: deque[EvaluationFinished] = deque(maxlen=2000)
@@ -122,6 +128,7 @@ class Store:
                 episode = self._episode(event.rollout_id)
                 turn = episode.turn(event.turn)
                 turn.tokens += event.tokens
+                turn.logprobs += event.logprobs
                 turn.revision += 1
                 episode.revision += 1
             case TurnStarted():
@@ -147,7 +154,7 @@ class Store:
             case CreditAssigned():
                 for result in event.results:
                     for node in result.walk():
-                        self._credit(node.rollout)
+                        self._credit(node.rollout, event.step)
             case StepFinished():
                 self._step(event)
             case EvaluationFinished():
@@ -185,6 +192,7 @@ class Store:
             event.parent,
             event.is_trainable,
             dict(event.roles),
+            edits=dict(event.edits),
             begun=self.clock(),
         )
 
@@ -193,25 +201,10 @@ class Store:
         episode = self._episode(rollout.id)
         if not episode.live:
             return
-        episode.type = rollout.episode_type
         episode.is_trainable = result.is_trainable
         episode.ended = self.clock()
-        episode.rewards = dict(rollout.rewards)
-        episode.breakdown = {name: dict(values) for name, values in rollout.breakdown.items()}
-        episode.edits = dict(rollout.edits)
-        episode.error = rollout.error
-        for role, player in rollout.players.items():
-            episode.roles.setdefault(role, player)
-        for spoken in rollout.turns:
-            turn = episode.turn(spoken.index, spoken.role)
-            completion = spoken.completion
-            turn.role, turn.player, turn.messages = spoken.role, completion.player, spoken.messages
-            turn.text, turn.illegal = completion.text, spoken.illegal
-            turn.version = completion.versions[-1] if completion.versions else turn.version
-            turn.stop_reason = str(completion.stop_reason)
-            turn.tokens = []  # the text is there; what was sampled is in the run's record
-            turn.revision += 1
-        self._credit(rollout)
+        episode.take(rollout)
+        episode.rollout = rollout
         self.finished += 1
         if rollout.error is not None:
             self.errors.append((rollout.id, rollout.error))
@@ -223,17 +216,21 @@ class Store:
     def _tally(self, rollout: Rollout) -> None:
         for role, reward in rollout.rewards.items():
             self.sign_of(role)
-            self.ledgers.setdefault(("", role), Ledger()).now.add(reward)
+            self.ledgers.setdefault(("", role), Ledger()).add(reward)
         for function, values in rollout.breakdown.items():
             for role, value in values.items():
-                self.ledgers.setdefault((function, role), Ledger()).now.add(value)
+                self.ledgers.setdefault((function, role), Ledger()).add(value)
+                self.weights[function, role] = rollout.weights.get(function, {}).get(role, 1.0)
+        for verdict in judged(rollout):
+            self.unparsed.now.add(float(verdict is None))
         for turn in rollout.turns:
             self.illegal.now.add(float(turn.illegal))
 
-    def _credit(self, rollout: Rollout) -> None:
+    def _credit(self, rollout: Rollout, step: int) -> None:
         episode = self.episodes.get(rollout.id)
         if episode is None:
             return
+        episode.step, episode.rollout = step, rollout
         for turn in rollout.turns:
             shown = episode.turn(turn.index, turn.role)
             if turn.credit is not None and shown.credit is not turn.credit:
@@ -254,11 +251,29 @@ class Store:
             if not function and not math.isnan(mean):
                 self._point(f"reward/{role}", event.step, event.metrics.get(f"reward/{role}", mean))
         self.illegal.close()
+        self.unparsed.close()
+        self.behind = None
+        self._settle(lambda episode: episode.step == event.step)
+
+    def _settle(self, is_recorded: Callable[[EpisodeView], bool]) -> None:
+        """What became of these turns is known, and all that was sampled is in the record."""
+        for episode in self.episodes.values():
+            if episode.rollout is None or not is_recorded(episode):
+                continue
+            for turn in episode.rollout.turns:
+                if turn.learnt is not None:
+                    self.behind = max(self.behind or 0, turn.learnt.age)
+                    shown = episode.turn(turn.index, turn.role)
+                    shown.learnt = turn.learnt
+                    shown.revision += 1
+            episode.rollout = None
+            episode.revision += 1
 
     def _evaluation(self, event: EvaluationFinished) -> None:
         self.facts += 1
         self.evaluations.append(event)
         self.first_evaluation = self.first_evaluation or event
+        self._settle(lambda episode: episode.is_evaluation)
         for name, value in event.metrics.items():
             self._point(f"eval/{name}", event.step, value)
         verdict = self.verdict

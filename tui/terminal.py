@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 import termios
 from typing import IO, TYPE_CHECKING
 
@@ -15,6 +16,11 @@ if TYPE_CHECKING:
     from textual.driver import Driver
 
 STANDARD = (0, 1, 2)
+
+
+def descriptors() -> set[int]:
+    """Those that may be a terminal; a supervised app draws on one of its own."""
+    return {*STANDARD, *([sys.__stderr__.fileno()] if sys.__stderr__ is not None else [])}
 
 
 def hung_up(descriptor: int) -> bool:
@@ -31,7 +37,7 @@ def let_go() -> bool:
 
     Returns whether there was one.
     """
-    gone = [descriptor for descriptor in STANDARD if hung_up(descriptor)]
+    gone = [descriptor for descriptor in descriptors() if hung_up(descriptor)]
     if gone:
         nothing = os.open(os.devnull, os.O_RDWR)
         for descriptor in gone:

@@ -32,7 +32,9 @@ class Palette:
     soft: str
     """Secondary text."""
     faint: str
-    """Rules, axes, what has settled."""
+    """What has settled, and axes; still text, so with the contrast of text."""
+    rule: str
+    """Lines that nobody has to read."""
     accent: str
     good: str
     watch: str
@@ -66,14 +68,15 @@ DUSK = Palette(
     surface="#191d24",
     panel="#222833",
     text="#d7dce4",
-    soft="#8b95a5",
-    faint="#566173",
+    soft="#a9b2c0",
+    faint="#8a94a5",
+    rule="#566173",
     accent="#8ab4f8",
     good="#8fcf9f",
     watch="#e5c07b",
     bad="#f0838a",
     role_colours=("#6fb7e9", "#e8a66a", "#a3cf7d", "#c99be8", "#63cdbf", "#e58bb0", "#d9c66a", "#9aa9ff"),
-    cursor="#2a3342",
+    cursor="#242c3a",
 )
 PAPER = Palette(
     name="paper",
@@ -81,15 +84,16 @@ PAPER = Palette(
     dark=False,
     background="#faf8f4",
     surface="#f3f0ea",
-    panel="#e6e1d8",
+    panel="#e9e5dd",
     text="#2b2f36",
-    soft="#646b76",
-    faint="#a09c92",
+    soft="#4f555f",
+    faint="#6a665d",
+    rule="#a09c92",
     accent="#2f5fb3",
-    good="#2e7d46",
-    watch="#8f6400",
+    good="#2a7340",
+    watch="#875f00",
     bad="#b3323d",
-    role_colours=("#1f6fa8", "#ad5a10", "#4c7a1f", "#7b46a8", "#14776c", "#a83a6b", "#7a6a00", "#4a53b8"),
+    role_colours=("#1e6aa0", "#9e520f", "#47711d", "#7b46a8", "#137267", "#a83a6b", "#756600", "#4a53b8"),
     cursor="#dfe6f3",
 )
 CLEAR = Palette(
@@ -100,16 +104,18 @@ CLEAR = Palette(
     surface="#16191c",
     panel="#22272c",
     text="#e6e8ea",
-    soft="#9ba3ab",
-    faint="#5f6972",
+    soft="#aab1b8",
+    faint="#8b949c",
+    rule="#5f6972",
     accent="#56b4e9",
     good="#56b4e9",
     watch="#f0e442",
     bad="#e69f00",
-    role_colours=("#56b4e9", "#e69f00", "#009e73", "#f0e442", "#cc79a7", "#d55e00", "#b8c4cf", "#4a90d9"),
-    cursor="#26323c",
+    role_colours=("#56b4e9", "#e69f00", "#00a97b", "#f0e442", "#cc79a7", "#f26b00", "#b8c4cf", "#5597db"),
+    cursor="#222d36",
 )
-"""Colours of Okabe and Ito, told apart with any kind of colour vision."""
+"""Colours of Okabe and Ito, told apart with any kind of colour vision; the darker ones lightened until they
+can be read."""
 
 PALETTES = {palette.name: palette for palette in (DUSK, PAPER, CLEAR)}
 
@@ -140,8 +146,9 @@ def themes() -> list[Theme]:
             variables={
                 "soft": p.soft,
                 "faint": p.faint,
+                "rule": p.rule,
                 "cursor": p.cursor,
-                "border": p.faint,
+                "border": p.rule,
                 "border-blurred": p.panel,
                 "block-cursor-background": p.cursor,
                 "block-cursor-foreground": p.text,
@@ -151,7 +158,7 @@ def themes() -> list[Theme]:
                 "block-hover-background": p.surface,
                 "input-selection-background": f"{p.accent} 35%",
                 "scrollbar": p.panel,
-                "scrollbar-hover": p.faint,
+                "scrollbar-hover": p.rule,
                 "scrollbar-active": p.soft,
                 "scrollbar-background": p.background,
                 "scrollbar-background-hover": p.background,

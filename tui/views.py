@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from engine.types import Credit, Message
+from engine.types import Credit, Learnt, Message, Rollout
+
+if TYPE_CHECKING:
+    from engine.rows import StoredEpisode
 
 TAIL = 64
 """Tokens decoded for a row that shows only the end of a turn."""
@@ -20,11 +24,16 @@ class TurnView:
     player: str = ""
     messages: list[Message] = field(default_factory=list)
     tokens: list[int] = field(default_factory=list)
+    """While it is spoken, and so are `logprobs`; then they are in the record."""
+    logprobs: list[float] = field(default_factory=list)
     text: str | None = None
     version: int | None = None
+    since: int | None = None
+    """The policy version of its first token, where that is known."""
     stop_reason: str = ""
     illegal: bool = False
     credit: Credit | None = None
+    learnt: Learnt | None = None
     revision: int = 0
     _decoded: tuple[int, int, str] = (0, 0, "")
 
@@ -52,10 +61,15 @@ class EpisodeView:
     turns: list[TurnView] = field(default_factory=list)
     rewards: dict[str, float] = field(default_factory=dict)
     breakdown: dict[str, dict[str, float]] = field(default_factory=dict)
+    weights: dict[str, dict[str, float]] = field(default_factory=dict)
     edits: dict[str, int] = field(default_factory=dict)
     error: str | None = None
     begun: float = 0.0
     ended: float | None = None
+    step: int | None = None
+    """The one that learns from it, once credit was given."""
+    rollout: Rollout | None = None
+    """The engine's own, from its end until it is in the record: until then it is in memory anyway."""
     revision: int = 0
     """Grows with every change."""
 
@@ -80,6 +94,43 @@ class EpisodeView:
         turn = TurnView(index, role)
         self.turns.append(turn)
         return turn
+
+    def take(self, rollout: Rollout) -> None:
+        """What is known of it at its end."""
+        self.type = rollout.episode_type
+        self.rewards = dict(rollout.rewards)
+        self.breakdown = {name: dict(values) for name, values in rollout.breakdown.items()}
+        self.weights = {name: dict(values) for name, values in rollout.weights.items()}
+        self.edits = dict(rollout.edits)
+        self.error = rollout.error
+        for role, player in rollout.players.items():
+            self.roles.setdefault(role, player)
+        for spoken in rollout.turns:
+            turn, completion = self.turn(spoken.index, spoken.role), spoken.completion
+            turn.role, turn.player, turn.messages = spoken.role, completion.player, spoken.messages
+            turn.text, turn.illegal = completion.text, spoken.illegal
+            if completion.versions:
+                turn.since, turn.version = completion.versions[0], completion.versions[-1]
+            turn.stop_reason = str(completion.stop_reason)
+            turn.tokens, turn.logprobs = [], []
+            turn.credit, turn.learnt = spoken.credit, spoken.learnt
+            turn.revision += 1
+        self.revision += 1
+
+
+def recorded(stored: StoredEpisode) -> EpisodeView:
+    """An episode of the record, its turns with it."""
+    episode = EpisodeView(stored.rollout.id, parent=stored.parent, is_trainable=stored.trainable, ended=0.0)
+    episode.take(stored.rollout)
+    episode.step = None if stored.evaluation else stored.step
+    return episode
+
+
+def judged(rollout: Rollout) -> list[object]:
+    """What judges said of an episode, as `engine.rewards.judge.Judgement.keep_in` keeps it; None for no verdict."""
+    kept = rollout.extras.get("judge")
+    found = kept if isinstance(kept, list) else []
+    return [one["value"] for one in found if isinstance(one, dict) and "value" in one]
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from functools import cache
+from functools import cache, lru_cache
 from importlib import metadata
 from pathlib import Path
 
@@ -13,7 +13,7 @@ import engine
 from engine.config import Config
 from engine.inference import facts
 from engine.inference.estimate import of_run
-from engine.inference.facts import WEIGHT_FILES, Machine
+from engine.inference.facts import WEIGHT_FILES, Facts, Machine
 from tui import words
 
 FITS, TIGHT = 0.4, 0.7
@@ -32,8 +32,8 @@ def verdict(config: Config, machine: Machine | None = None) -> str:
     path = _files(config.model.source)
     if path is not None:
         try:
-            need = of_run(config)(facts.read(path), there.on_cpu)
-        except (OSError, ValueError, KeyError):  # files that are broken: who starts the run is told which
+            need = of_run(config)(_facts(path, path.stat().st_mtime), there.on_cpu)
+        except Exception:  # whatever broken files hold: who starts the run is told
             return ""
         return f"{words.memory(need.most)} · {need.fit(there)}"
     size = _from_name(config.model.source)
@@ -50,6 +50,12 @@ def weights(source: str) -> float | None:
     if path is None:
         return _from_name(source)
     return float(sum(file.stat().st_size for file in ([path] if path.is_file() else path.glob(WEIGHT_FILES))))
+
+
+@lru_cache(64)
+def _facts(path: Path, _changed: float) -> Facts:
+    """Of files as they were at a time: a tokenizer alone takes tenths of a second to read."""
+    return facts.read(path)
 
 
 @cache

@@ -115,15 +115,40 @@ def save(
     def write(folder: Path) -> None:
         for player, parameters in ((folder, adapters), (folder / AVERAGE, average)):
             if parameters is not None:
-                player.mkdir(exist_ok=True)
-                mx.save_safetensors(str(player / ADAPTERS), parameters, metadata={"format": "mlx"})
-                (player / ADAPTER_CONFIG).write_text(manifest.dumps(adapter_config), encoding="utf-8")
+                _write_player(player, parameters, adapter_config)
         mx.save_safetensors(str(folder / LEARNER), learner, metadata={"format": "mlx"})
         (folder / STATE).write_text(manifest.dumps(state), encoding="utf-8")
         if rollouts:
             batches.write(folder / ROLLOUTS, rollouts)
 
     return commit(root, step, write, reason)
+
+
+def save_player(folder: Path, adapters: dict[str, mx.array], adapter_config: dict[str, Any]) -> None:
+    """Write an adapter alone, in the place of one that may be there. On the device thread.
+
+    Raises `CheckpointError` as `save`.
+    """
+    draft = folder.with_name(f"{folder.name}.tmp-{uuid.uuid4().hex[:8]}")
+    with _failure_of(folder):
+        try:
+            draft.mkdir(parents=True)
+            _write_player(draft, adapters, adapter_config)
+            for path in (*draft.iterdir(), draft):
+                _sync(path)
+            shutil.rmtree(folder, ignore_errors=True)
+            draft.rename(folder)
+            _sync(folder.parent)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+
+
+def _write_player(folder: Path, adapters: dict[str, mx.array], adapter_config: dict[str, Any]) -> None:
+    import mlx.core as mx
+
+    folder.mkdir(exist_ok=True)
+    mx.save_safetensors(str(folder / ADAPTERS), adapters, metadata={"format": "mlx"})
+    (folder / ADAPTER_CONFIG).write_text(manifest.dumps(adapter_config), encoding="utf-8")
 
 
 def commit(root: Path, step: int, write: Callable[[Path], None], reason: str) -> Path:

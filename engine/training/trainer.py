@@ -107,6 +107,26 @@ class LocalTrainer:
             reason=reason,
         )
 
+    async def save_player(self, player: str, folder: Path) -> int:
+        """The policy as it is now, as a player of that name and as an adapter in a folder; returns its version."""
+        return await self.device.call(self._save_player, player, folder)
+
+    def _save_player(self, player: str, folder: Path) -> int:
+        from engine.training import checkpoint
+
+        parameters, version = self.learner.parameters, self.learner.version
+        checkpoint.save_player(folder, self.adapters.saved(parameters), self.adapters.config())
+        self.adapters.publish(player, self.adapters.load(folder), version)
+        return version
+
+    async def load_player(self, player: str, folder: Path, version: int) -> None:
+        """A player from an adapter in a folder. Raises `AdapterError`, a ValueError, if it doesn't fit."""
+
+        def load() -> None:
+            self.adapters.publish(player, self.adapters.load(folder), version)
+
+        await self.device.call(load)
+
     async def begin_from(self, folder: Path) -> None:
         """Put an adapter, in mlx-lm's or peft's format, in the place of the fresh one: still version 0.
 

@@ -155,6 +155,17 @@ def test_players_on_disk_can_be_replaced_and_dropped(crowd):
     assert crowd.players == ["base", "blue", "green", "grey"]
 
 
+def test_who_speaks_beside_others_doesnt_send_their_players_away(crowd):
+    one, other = object(), object()
+    crowd.use(["red", "blue"], by=one)
+    crowd.use(["green"], by=other)
+    assert len({crowd.slot(player) for player in ("red", "blue", "green")}) == 3
+    crowd.use([], by=one)
+    crowd.use(["green", "grey"], by=other)
+    with pytest.raises(LookupError, match="on disk"):
+        crowd.slot("red")
+
+
 def test_a_stranger_among_the_used_changes_nothing(crowd):
     with pytest.raises(KeyError, match="no player 'black': there are base, red"):
         crowd.use(["red", "black"])

@@ -240,3 +240,38 @@ async def test_commands_from_many_tasks_keep_their_order(device):
     seen = []
     await asyncio.gather(*(device.call(seen.append, i) for i in range(500)))
     assert seen == list(range(500))
+
+
+async def test_a_service_aside_ticks_in_pauses_and_others_do_not(device):
+    run, aside = Counter(), Counter()
+    device.serve(run)
+    device.serve(aside, aside=True)
+    await ticked(run)
+    await ticked(aside)
+    device.pause()
+    await device.call(int)
+    held, begun = run.count, aside.count
+    await ticked(aside, begun + 20)
+    assert run.count == held
+    device.resume()
+    await ticked(run, held + 1)
+
+
+async def test_what_breaks_in_a_service_aside_is_its_own_affair():
+    told: list[BaseException] = []
+    device = Device(on_error=told.append)
+    device.start()
+    aside, run = Counter(fails_at=3), Counter()
+    device.serve(aside, aside=True)
+    device.serve(run)
+    await ticked(aside, 3)
+    await ticked(run, run.count + 5)
+    assert [str(error) for error in aside.failures] == ["tick broke"]
+    assert told == []
+    assert device.stop()
+
+
+async def ticked(counter: Counter, count: int = 1) -> None:
+    async with asyncio.timeout(5):
+        while counter.count < count:
+            await asyncio.sleep(0.001)

@@ -12,6 +12,8 @@ from pathlib import Path
 from tests.tui.fake import FakeRun, nim_reply, talk
 from tui.app import SelfPlayApp
 from tui.interface import PresetInfo, RunInfo, RunLike
+from tui.keymap import Keymap
+from tui.memory import Memory
 
 PRESETS = [
     PresetInfo(
@@ -52,12 +54,23 @@ PRESETS = [
         problem="haggle.toml, line 7: run.steps must be at least 1, not 0.",
     ),
 ]
+# fmt: off
 RUNS = [
-    RunInfo("nim-2", Path("runs/nim-2"), "finished", "Nim", 80, 80, "win_vs_random", 0.91, "2 h ago"),
-    RunInfo("kuhn-1", Path("runs/kuhn-1"), "stopped", "Kuhn poker", 34, 200, "exploitability", 0.21, "yesterday"),
-    RunInfo("nim-1", Path("runs/nim-1"), "failed", "Nim", 12, 80, "win_vs_random", 0.55, "3 days ago"),
+    RunInfo(
+        "nim-2", Path("runs/nim-2"), "finished", "Nim", 80, 80, "win_vs_random", 0.91, "2 h ago",
+        course=(0.52, 0.55, 0.71, 0.70, 0.83, 0.88, 0.86, 0.90, 0.91),
+    ),
+    RunInfo(
+        "kuhn-1", Path("runs/kuhn-1"), "stopped", "Kuhn poker", 34, 200, "exploitability", 0.21, "yesterday",
+        course=(0.44, 0.46, 0.31, 0.21),
+    ),
+    RunInfo(
+        "nim-1", Path("runs/nim-1"), "failed", "Nim", 12, 80, "win_vs_random", 0.55, "3 days ago",
+        course=(0.51, 0.55),
+    ),
     RunInfo("odd", Path("runs/odd"), problem="runs/odd: the record run.sqlite is damaged."),
 ]
+# fmt: on
 
 
 def app(
@@ -67,6 +80,8 @@ def app(
     fps: int = 10,
     empty: bool = False,
     clock: Callable[[], float] = time.monotonic,
+    keymap: Keymap | None = None,
+    memory: Memory | None = None,
 ) -> SelfPlayApp:
     return SelfPlayApp(
         presets=lambda: [] if empty else list(PRESETS),
@@ -76,6 +91,8 @@ def app(
         start=start,
         fps=fps,
         clock=clock,
+        keymap=keymap,
+        memory=memory,
     )
 
 

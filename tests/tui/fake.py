@@ -10,7 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from engine.config import Config, EvalConfig, RunConfig, TaskConfig
+from engine import config as configuration
+from engine.config import Config, EvalConfig, RewardConfig, RoleConfig, RunConfig, TaskConfig
 from engine.events import (
     CheckpointSaved,
     CreditAssigned,
@@ -28,7 +29,30 @@ from engine.events import (
     TurnFinished,
     TurnStarted,
 )
-from engine.types import Completion, Credit, GenerateResult, Message, Question, Role, Rollout, Turn
+from engine.keeping import Kept
+from engine.steering import Setting
+from engine.tracing import Trace
+from engine.types import Completion, GenerateResult, Message, Question, Role, Rollout, RunError, Turn
+from tests.tui.fake_record import FakeRecord, credited, learn, logprob
+from tests.tui.fake_table import FakeTable
+
+SETTINGS = (
+    "train.learning_rate",
+    "train.schedule",
+    "train.clip_low",
+    "train.clip_high",
+    "train.kl",
+    "train.entropy",
+    "rewards.outcome.weight",
+    "rewards.illegal_move.weight",
+    "roles.First.temperature",
+    "roles.First.max_tokens",
+    "roles.Second.temperature",
+    "roles.Second.max_tokens",
+    "run.steps",
+    "run.episodes_per_step",
+    "eval.every",
+)
 
 PIECES = re.compile(r"\s*\S{1,4}|\s+", re.DOTALL)
 
@@ -131,6 +155,8 @@ class FakeRun:
             task=TaskConfig(name="nim"),
             run=RunConfig(steps=steps, episodes_per_step=episodes),
             eval=EvalConfig(every=10, metric="win_vs_random"),
+            rewards={"outcome": RewardConfig(), "illegal_move": RewardConfig(weight=0.5)},
+            roles={role: RoleConfig(temperature=1.0, max_tokens=64) for role in ("First", "Second")},
         )
         self.state = RunState.LOADING
         self.reason = ""
@@ -141,6 +167,8 @@ class FakeRun:
         self.questions: list[Question] = []
         self.answers: dict[int, str | None] = {}
         self.attended = False
+        self.table = FakeTable(self)
+        self.record = FakeRecord()
         self._history = history or []
         self._rng = random.Random(seed)
         self._reply = reply
@@ -153,6 +181,9 @@ class FakeRun:
         self._results: list[GenerateResult] = []
         self._played = 0
         self._edits: dict[str, int] = {"First": 0, "Second": 0}
+        self._told: list[EditApplied] = []
+        self._saved: list[tuple[int, str]] = []
+        self.origin = ""
         self._status = FakeStatus(steps=steps)
         self._ended = asyncio.Event()
         self._to_evaluate = 0
@@ -173,6 +204,9 @@ class FakeRun:
 
     def decode(self, tokens: list[int]) -> str:
         return self.words.decode(tokens)
+
+    async def trace(self, rollout_id: str) -> Trace | None:
+        return self.record.trace(rollout_id)
 
     def status(self) -> FakeStatus:
         self._status.live = len(self._playing) + len(self._evaluating)
@@ -211,13 +245,54 @@ class FakeRun:
         return self._save("manual")
 
     async def edit_role(self, role: str, prompt: str) -> int:
-        number = max(self._edits.values()) + 1
         before = self.roles[role].system_prompt
         self.calls.append(f"edit {role}")
         self.roles[role].system_prompt = prompt
-        self._edits[role] = number
-        self.emit(EditApplied(number, self._status.step, f"role {role}", before, prompt))
-        return number
+        self._edits[role] = len(self._told) + 1
+        return self._tell_edit(f"role {role}", before, prompt)
+
+    async def set(self, key: str, value: str) -> int:
+        after, before = configuration.set_value(self.config, key, value), configuration.value_text(self.config, key)
+        self.calls.append(f"set {key}={value}")
+        self.config = after
+        return self._tell_edit(key, before, configuration.value_text(after, key))
+
+    async def undo(self, number: int) -> int:
+        edit = self._told[number - 1]
+        if edit.target.startswith("role "):
+            return await self.edit_role(edit.target.removeprefix("role "), edit.before)
+        return await self.set(edit.target, edit.before)
+
+    def _tell_edit(self, target: str, before: str, after: str) -> int:
+        edit = EditApplied(len(self._told) + 1, self._status.step, target, before, after)
+        self._told.append(edit)
+        self.emit(edit)
+        return edit.number
+
+    def settings(self) -> list[Setting]:
+        known = {name: configuration.key(name) for name in SETTINGS}
+        return [
+            Setting(name, configuration.value_text(self.config, name), key.wants, key.description, key.choices)
+            for name, key in known.items()
+        ]
+
+    def checkpoints(self) -> list[Kept]:
+        reasons: dict[int, list[str]] = {}
+        for step, reason in self._saved:
+            reasons.setdefault(step, []).append(reason)
+        kept = [step for step, why in reasons.items() if why != ["auto"]] + list(reasons)[-2:]
+        return [Kept(s, tuple(reasons[s]), self._place(s)) for s in sorted(set(kept), reverse=True)]
+
+    def step_once(self) -> None:
+        self.calls.append("step once")
+        if self.state is not RunState.PAUSED:
+            raise RunError(f"run {self.name} is {self.state}, not paused: pause it to go on by single steps")
+        step = self._status.step
+        self._become(RunState.RUNNING)
+        while self._status.step == step:
+            self._tick()
+        if self.state is RunState.RUNNING:
+            self._become(RunState.PAUSED)
 
     def answer(self, question: int, text: str | None) -> None:
         self.questions.remove(next(q for q in self.questions if q.id == question))
@@ -266,7 +341,7 @@ class FakeRun:
         rollout.players = {"First": "policy", "Second": "policy" if is_trainable else "random"}
         playing = Playing(rollout, self._rng.randint(8, 20), is_trainable)
         (self._playing if is_trainable else self._evaluating).append(playing)
-        self.emit(EpisodeStarted(rollout_id, "nim", None, is_trainable, dict(rollout.players)))
+        self.emit(EpisodeStarted(rollout_id, "nim", None, is_trainable, dict(rollout.players), dict(self._edits)))
         self._ask(playing)
 
     def _ask(self, playing: Playing) -> None:
@@ -294,12 +369,12 @@ class FakeRun:
         if said:
             playing.spoken += said
             self._status.tokens_generated += len(said)
-            self.emit(TokensSampled(rollout.id, turn.index, said, [-0.5] * len(said)))
+            self.emit(TokensSampled(rollout.id, turn.index, said, [logprob(token) for token in said]))
         if playing.left:
             return
         completion = turn.completion
         completion.tokens, completion.versions = playing.spoken, [self._status.version] * len(playing.spoken)
-        completion.logprobs = [-0.5] * len(playing.spoken)
+        completion.logprobs = [logprob(token) for token in playing.spoken]
         self.emit(TurnFinished(rollout.id, turn.index, turn.role, completion.text, self._status.version, "stop"))
         if playing.illegal or playing.sticks <= 0:
             self._finish(playing)
@@ -314,6 +389,7 @@ class FakeRun:
             won = -1.5 if role == loser else 0.5 if loser else 1.0 if role == winner else -1.0
             rollout.rewards[role] = won
         rollout.breakdown = {"outcome": dict(rollout.rewards)}
+        rollout.weights = {"outcome": dict.fromkeys(rollout.rewards, 1.0)}
         result = GenerateResult(rollout, is_trainable=playing.is_trainable)
         self._status.illegal += playing.illegal
         if playing.is_trainable:
@@ -321,6 +397,7 @@ class FakeRun:
             self._results.append(result)
         else:
             self._evaluating.remove(playing)
+            self.record.add(self._status.step, [result], evaluation=True)
         self.emit(EpisodeFinished(result))
 
     def _step(self) -> None:
@@ -329,10 +406,10 @@ class FakeRun:
         turns = [turn for result in results for turn in result.rollout.turns]
         for result in results:
             for turn in result.rollout.turns:
-                reward = result.rollout.rewards[turn.role]
-                baseline = 0.12 if turn.role == "First" else -0.12
-                turn.credit = Credit(reward - baseline, reward, baseline, group=f"nim/{turn.role}")
+                turn.credit = credited(result.rollout.rewards[turn.role], turn.role)
         self.emit(CreditAssigned(status.step + 1, results))
+        learn(results)
+        self.record.add(status.step + 1, results)
         status.step += 1
         status.version += 1
         noise = self._rng.gauss(0, 1)
@@ -368,9 +445,13 @@ class FakeRun:
         self.emit(EvaluationFinished(step, metrics, is_best=step > 0))
 
     def _save(self, reason: str) -> Path:
-        path = self.folder / "checkpoints" / f"step-{self._status.step:06d}"
+        path = self._place(self._status.step)
+        self._saved.append((self._status.step, reason))
         self.emit(CheckpointSaved(self._status.step, str(path), reason))
         return path
+
+    def _place(self, step: int) -> Path:
+        return self.folder / "checkpoints" / f"step-{step:06d}"
 
     def _become(self, state: RunState, reason: str = "") -> None:
         self.state = state

@@ -58,4 +58,30 @@ def random_strings(many: int, seed: int) -> list[str]:
     return strings
 
 
-STRINGS = CHOSEN + random_strings(220, seed=7)
+SENTENCES = [
+    "\x1b[5;8;20mblink\x1b[0m",
+    "\x1b[999;999Hfar away",
+    "\x1b[3J\x1b[?47h\x1b[?1000;9001h",
+    "\x1b]0;a title\x07 \x1b]2;another\x1b\\ \x1b]9;a notice\x07 \x1b]777;notify;a;b\x07",
+    "\x1bP+q544e\x1b\\ \x1b_Ga=T;AAAA\x1b\\ \x1b^private\x1b\\ \x1bXstring\x1b\\",
+    "\x1b[6n\x1b[c\x1b[>c\x1b[?u \x1b[21t",
+    "\x9d52;c;aGFja2Vk\x9c \x9b31m \x8e\x8f",
+    "\x1b]1337;File=inline=1:AAAA\x07\x1b]8;;file:///etc/passwd\x07here\x1b]8;;\x07",
+    "\x1b#8 \x1b(0 lines \x1b(B \x1b= \x1b> \x1b7 \x1b8 \x1bM \x0e\x0f",
+    "</s><|im_end|>[INST] [/think] <think>",
+]
+"""Every kind of sequence a terminal obeys, with numbers that Textual never writes."""
+
+LONG_LINE = ("\x1b]52;c;aGFja2Vk\x07" + "long " * 18) * 10_000
+"""A megabyte without an end of line."""
+
+STRINGS = CHOSEN + SENTENCES + random_strings(220, seed=7)
+
+
+def many(count: int = 10_000, seed: int = 11) -> list[str]:
+    """The chosen ones, the long line, and others mixed with sequences until there are `count`."""
+    rng = random.Random(seed)
+    base = [text for text in CHOSEN if len(text) < 400] + SENTENCES
+    mixed = random_strings(count - len(base) - 1, seed)
+    strings = [rng.choice(base) + text if index % 3 == 0 else text for index, text in enumerate(mixed)]
+    return [*base, *strings, LONG_LINE]

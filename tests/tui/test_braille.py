@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tui.braille import curve, nice_range, text
+from tui.braille import curve, text
+from tui.drawing.scales import nice_range
 
 
 def by_hand(picture: str) -> list[str]:

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+import presets as library
+from engine.config import Config
+from engine.store import Store
 from tests.tui.demo import PRESETS, RUNS
 from tests.tui.demo import app as demo_app
 from tests.tui.fake import FakeRun
 from tests.tui.look import SIZES, play, play_to, seen, still, until
+from tests.tui.recorded import METRIC, record, rising
 from tui.app import SelfPlayApp
 from tui.interface import PresetInfo, RunInfo
-from tui.listing import describe, groups, preset_entry
+from tui.listing import describe, groups, preset_entry, run_entry
+from tui.screens.compare import CompareScreen
 from tui.screens.dialog import Confirm
+from tui.screens.form import FormScreen
 from tui.screens.home import HomeScreen
 from tui.screens.run import RunScreen
 from tui.text import width
@@ -123,6 +131,7 @@ async def test_a_finished_run_is_opened_and_not_started_and_another_is_resumed()
 
     app = SelfPlayApp(presets=lambda: [], runs=lambda: RUNS, create=lambda _: still(), resume=resume)
     async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "nim-2" in seen(app))
         await pilot.press("enter")
         await until(pilot, lambda: isinstance(app.screen, RunScreen) and "finished" in seen(app))
         assert runs[0].calls == []
@@ -249,3 +258,190 @@ async def test_details_stand_beside_the_lists_where_there_is_room() -> None:
 
 def test_run_info_needs_only_a_name_and_a_folder() -> None:
     assert RunInfo("x", Path("x")).problem is None
+
+
+# Runs' courses, memory, deleting
+
+
+@pytest.mark.parametrize("cells", [50, 74, 79, 112])
+def test_the_course_of_a_runs_metric_is_drawn_where_there_is_room(cells: int) -> None:
+    run = RunInfo(
+        "nim-2", Path("x"), "finished", "Nim", 80, 80, "win_vs_random", 0.9, "2 h ago", course=tuple(rising(9))
+    )
+    line = run_entry(run, cells, DUSK).plain
+    assert width(line) <= cells
+    assert ("▁" in line and "█" in line) == (cells > 70)
+    assert ("0.90" in line) == (cells > 70)
+    assert run_entry(run, cells, DUSK, is_marked=True).plain.startswith("✓nim-2")
+
+
+async def test_courses_are_read_from_the_records_once_the_list_is_there(tmp_path: Path) -> None:
+    runs = [record(tmp_path / "nim-7", rising(9)), record(tmp_path / "nim-8", [])]
+    app = home_of(runs=runs)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "▁" in seen(app) and "█" in seen(app))
+
+
+async def test_memory_is_told_once_the_list_is_there() -> None:
+    asked: list[str] = []
+
+    def judge(config: Config) -> str:
+        asked.append(config.title)
+        return "7 MB · fits"
+
+    app = home_of(presets=[PresetInfo("nim-pocket"), PresetInfo("not-there")], judge=judge)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "7 MB · fits" in seen(app))
+        assert asked == ["Nim"]
+        await pilot.press("r")
+        await pilot.pause(0.1)
+        assert "7 MB · fits" in seen(app)
+        assert asked == ["Nim"]  # what is known is not asked again
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_a_run_is_deleted_only_if_told_what_is_lost(size: tuple[int, int], tmp_path: Path) -> None:
+    folder = record(tmp_path / "nim-7", rising(9)).folder
+    (folder / "checkpoints").mkdir()
+    (folder / "checkpoints" / "weights").write_bytes(b"x" * 3_000_000)
+    app = home_of(listed=lambda: [record_of(folder)] if folder.exists() else [])
+    async with app.run_test(size=size, notifications=True) as pilot:
+        await until(pilot, lambda: "nim-7" in seen(app))
+        await pilot.press("d")
+        await until(pilot, lambda: isinstance(app.screen, Confirm) and "Delete nim-7?" in seen(app))
+        assert "3 MB" in seen(app)
+        await pilot.press("escape")
+        await until(pilot, lambda: isinstance(app.screen, HomeScreen))
+        assert folder.exists()
+        await pilot.press("d")
+        await until(pilot, lambda: isinstance(app.screen, Confirm))
+        await pilot.press("enter")
+        await until(pilot, lambda: "nim-7 is deleted." in seen(app))
+        assert list(tmp_path.iterdir()) == []
+        await until(pilot, lambda: "Nothing yet." in seen(app))
+
+
+async def test_a_run_at_work_is_not_deleted(tmp_path: Path) -> None:
+    run = record(tmp_path / "nim-7", rising(3))
+    app = home_of(runs=[run])
+    with Store.open(run.folder):
+        async with app.run_test(size=(80, 24), notifications=True) as pilot:
+            await until(pilot, lambda: "nim-7" in seen(app))
+            await pilot.press("d")
+            await until(pilot, lambda: "nim-7 is at work: stop it first." in seen(app))
+            assert isinstance(app.screen, HomeScreen)
+
+
+async def test_the_run_that_works_here_is_neither_deleted_nor_edited() -> None:
+    run = still(episodes=4)
+    app = demo_app(make=lambda: run)
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, RunScreen))
+        await play(pilot, run, 5)
+        await pilot.press("escape")
+        await until(pilot, lambda: "at work" in seen(app))
+        app.home.run_list.focus()
+        await pilot.press("home", "d")
+        await until(pilot, lambda: "It is at work: stop it first." in seen(app))
+        await pilot.press("e")
+        await until(pilot, lambda: "Choose a preset or a run to edit" in seen(app))
+        assert isinstance(app.screen, HomeScreen)
+
+
+async def test_the_run_at_work_is_marked_by_its_record(tmp_path: Path) -> None:
+    runs = [record(tmp_path / "nim-3", rising(3)), record(tmp_path / "nim-7", rising(3))]
+    app = SelfPlayApp(
+        presets=lambda: PRESETS,
+        runs=lambda: runs,
+        create=lambda _: still(),
+        resume=lambda _: still(),
+        start=still(),
+    )
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: isinstance(app.screen, RunScreen))
+        await pilot.press("escape")
+        await until(pilot, lambda: "at work" in seen(app) and "nim-7" in seen(app))
+        app.home.run_list.focus()
+        await pilot.press("home", "space")
+        await until(pilot, lambda: "✓nim-3" in seen(app))
+        await pilot.press("down", "c")
+        await until(pilot, lambda: isinstance(app.screen, CompareScreen) and "nim-3 · nim-7" in seen(app))
+
+
+async def test_a_folder_of_runs_that_may_not_be_read_is_told() -> None:
+    def runs() -> list[RunInfo]:
+        raise PermissionError(13, "Permission denied", "/somewhere/runs")
+
+    app = home_of(presets=PRESETS, listed=runs)
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+        await until(pilot, lambda: "Permission denied" in seen(app) and "nim-pocket" in seen(app))
+
+
+async def test_only_presets_of_ones_own_are_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(library, "user_folder", lambda: tmp_path)
+    file = library.save("mine", "[task]\nname = 'nim'\n")
+    mine = PresetInfo("mine", model="pocket", source="yours")
+    app = home_of(listed_presets=lambda: [PRESETS[0], *([mine] if file.exists() else [])])
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+        await pilot.press("d")
+        await until(pilot, lambda: "nim-pocket came with" in seen(app))
+        await pilot.press("end", "delete")
+        await until(pilot, lambda: isinstance(app.screen, Confirm) and "Delete mine?" in seen(app))
+        await pilot.press("enter")
+        await until(pilot, lambda: "mine is deleted." in seen(app))
+        assert not file.exists()
+
+
+async def test_a_runs_own_configuration_is_edited_too(tmp_path: Path) -> None:
+    app = home_of(runs=[record(tmp_path / "nim-7", rising(3), seed=41)])
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "nim-7" in seen(app))
+        await pilot.press("e")
+        await until(pilot, lambda: isinstance(app.screen, FormScreen))
+        assert isinstance(app.screen, FormScreen)
+        assert app.screen.form.field("run.seed").text == "41"
+
+
+async def test_a_preset_that_cannot_be_read_is_not_edited() -> None:
+    app = home_of(presets=[PresetInfo("no-such-preset")])
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+        await pilot.press("e")
+        await until(pilot, lambda: "no such preset" in seen(app))
+        assert isinstance(app.screen, HomeScreen)
+
+
+async def test_lists_are_read_again_off_the_loop() -> None:
+    threads: list[int] = []
+
+    def listed() -> list[PresetInfo]:
+        threads.append(threading.get_ident())
+        return PRESETS
+
+    app = home_of(listed_presets=listed)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: len(threads) == 1)
+        await pilot.press("r")
+        await until(pilot, lambda: len(threads) == 2)
+        assert threads[1] != threads[0] == threading.get_ident()
+
+
+def record_of(folder: Path) -> RunInfo:
+    return RunInfo(folder.name, folder, "finished", "Nim", 80, 80, METRIC, 0.9, "2 h ago", updated=1.0)
+
+
+def home_of(
+    *,
+    presets: list[PresetInfo] | None = None,
+    runs: list[RunInfo] | None = None,
+    listed: Callable[[], list[RunInfo]] | None = None,
+    listed_presets: Callable[[], list[PresetInfo]] | None = None,
+    judge: Callable[[Config], str] | None = None,
+) -> SelfPlayApp:
+    return SelfPlayApp(
+        presets=listed_presets or (lambda: presets or []),
+        runs=listed or (lambda: runs or []),
+        create=lambda _: still(),
+        resume=lambda _: still(),
+        judge=judge,
+    )

@@ -172,6 +172,17 @@ async def test_an_answer_that_comes_too_late_is_told() -> None:
         await until(pilot, lambda: "question 1 is over" in seen(app) and isinstance(app.screen, RunScreen))
 
 
+@pytest.mark.parametrize("number", range(1, 10))
+async def test_each_of_nine_answers_has_its_number(number: int) -> None:
+    run = still(episodes=4)
+    question = replace(RATING, choices=tuple(f"answer {n}" for n in range(1, 10)))
+    async with watching(run).run_test(size=(80, 24)) as pilot:
+        await asked(pilot, run, question)
+        await pilot.press(f"{number}")
+        await until(pilot, lambda: bool(run.answers))
+        assert run.answers == {question.id: f"answer {number}"}
+
+
 async def test_where_nobody_asks_the_key_says_so() -> None:
     run = still(episodes=4)
     app = watching(run)

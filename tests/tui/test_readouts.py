@@ -30,8 +30,8 @@ def store(**metrics: float) -> Store:
     return made
 
 
-def finding(name: str, made: Store, status: FakeStatus | None = None) -> Finding:
-    return next(found for found in findings(made, status or FakeStatus()) if found.name == name)
+def finding(name: str, made: Store, status: FakeStatus | None = None, left_out: int = 0) -> Finding:
+    return next(found for found in findings(made, status or FakeStatus(), left_out) if found.name == name)
 
 
 def test_b_that_has_not_moved_is_bad_and_says_so() -> None:
@@ -110,7 +110,7 @@ def test_stale_and_failed_come_from_the_status() -> None:
 
 
 def test_events_left_out_are_said_to_be() -> None:
-    assert findings(store(), FakeStatus(), 7)[-1].words == "7 live events left out"
+    assert finding("screen", store(), left_out=7).words == "7 live events left out"
 
 
 def test_signs_tell_the_level_without_colour() -> None:
@@ -138,8 +138,13 @@ def test_the_reward_table_has_a_row_a_role_and_one_a_function() -> None:
         rollout.breakdown = {"outcome": {"A": reward}, "format": {"A": 0.1}}
         made.fold([EpisodeFinished(GenerateResult(rollout))])
     shown = words(readouts.rewards(made, 60, DUSK)).splitlines()
-    assert [line.split()[:2] for line in shown[1:]] == [["●", "A"], ["outcome", "+0.50"], ["format", "+0.10"]]
+    assert [line.split()[:2] for line in shown[1:4]] == [["●", "A"], ["outcome", "+0.50"], ["format", "+0.10"]]
     assert "+0.60" in shown[1]
+    assert [line.split()[:5] for line in shown[6:]] == [
+        ["●", "A", "+0.10", "█", "█"],
+        ["outcome", "×1", "83%", "+0.00", "█"],
+        ["format", "×1", "17%", "+0.10", "█"],
+    ]
     made.fold([StepFinished(1, {})])
     assert words(readouts.rewards(made, 60, DUSK)).splitlines()[1].split()[2:] == ["–", "+0.60", "+0.60"]
 
@@ -170,7 +175,7 @@ def test_the_average_is_drawn_in_the_chart_of_the_policy_it_is_of(counts: str) -
     assert [(c.label, list(c.ys)) for c in model.curves] == [("policy", [0.8, 0.8]), ("average", [0.7, 0.6])]
     lines = draw(model, 60, 10, DUSK)
     assert all(span(line) <= 60 for line in lines)
-    assert words(lines).splitlines()[0].split() == ["gap", "━", "policy", "0.800", "┅", "average", "0.600"]
+    assert words(lines).splitlines()[0].split() == ["gap", "●", "policy", "0.800", "○", "average", "0.600"]
 
 
 def test_a_chart_marks_edits_and_fits_its_place() -> None:

@@ -21,7 +21,7 @@ from engine.events import (
     TurnFinished,
     TurnStarted,
 )
-from engine.types import Completion, Credit, GenerateResult, Rollout, Turn
+from engine.types import Completion, Credit, Fate, GenerateResult, Learnt, Rollout, Turn
 from tests.tui.clock import Clock
 from tests.tui.fake import FakeRun
 from tui.state import KEPT, Store
@@ -54,6 +54,34 @@ def result(rollout_id: str, rewards: dict[str, float], *, trainable: bool = True
 
 def start(rollout_id: str, trainable: bool = True) -> EpisodeStarted:
     return EpisodeStarted(rollout_id, "nim", None, trainable, {"First": "policy", "Second": "policy"})
+
+
+def test_what_was_sampled_is_held_only_until_it_is_in_the_record(store: Store) -> None:
+    played, other = result("1", {"First": 1.0}), result("2", {"First": 0.0})
+    sampled = TokensSampled("1", 0, tokens("[1]"), [-0.5, -1.0, -2.0])
+    store.fold([start("1"), TurnStarted("1", 0, "First", "policy", []), sampled])
+    view = store.episodes["1"]
+    assert (view.turns[0].tokens, view.turns[0].logprobs) == (tokens("[1]"), [-0.5, -1.0, -2.0])
+    store.fold([EpisodeFinished(played), EpisodeFinished(other)])
+    assert (view.turns[0].tokens, view.turns[0].logprobs) == ([], [])
+    assert view.rollout is played.rollout
+    store.fold([CreditAssigned(7, [played]), CreditAssigned(8, [other])])
+    played.rollout.turns[0].learnt = Learnt(Fate.STALE, 2)
+    before = view.revision
+    store.fold([StepFinished(7, {})])
+    assert (view.step, view.rollout, view.turns[0].learnt) == (7, None, Learnt(Fate.STALE, 2))
+    assert view.revision > before
+    assert store.episodes["2"].rollout is other.rollout
+    measured = result("eval-8/0", {"First": 1.0}, trainable=False)
+    store.fold([EpisodeFinished(measured)])
+    assert store.episodes["eval-8/0"].rollout is measured.rollout
+    store.fold([EvaluationFinished(8, {"win": 1.0})])
+    assert store.episodes["eval-8/0"].rollout is None
+
+
+def test_an_episode_in_play_names_the_edits_it_is_played_under(store: Store) -> None:
+    store.fold([EpisodeStarted("1", "nim", None, True, {}, {"First": 3})])
+    assert store.episodes["1"].edits == {"First": 3}
 
 
 def test_tokens_of_a_turn_add_up_to_its_text(store: Store) -> None:

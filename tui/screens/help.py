@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from rich.style import Style
@@ -13,12 +14,15 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from tui.actions import SCOPES, Scope, actions, key_name
+from tui.keymap import in_force
 from tui.text import fit, wrap
 from tui.theme import PALETTES, Palette, palette, style
 from tui.widgets.painted import BLANK, Line, Painted
 
 NUMBERED: dict[Scope, tuple[str, str]] = {
     "run": ("1 … 5", "Go to episodes, transcript, rewards, plots, health"),
+    "steer": ("1 … 3", "Go to settings, edits, checkpoints"),
+    "replay": ("1 … 5", "Go to what is interesting, episodes, transcript, plots, the step's figures"),
     "ask": ("1 … 9", "Give the answer of that number"),
 }
 """Actions whose keys are numbers, told in one line."""
@@ -33,8 +37,9 @@ MOVING = (
 SIGNS = (
     ("● ○ ◆", "roles, in the order they are named above the episodes"),
     ("e3", "an evaluation's episode: nothing is learnt from it"),
+    ("▸", "the turn that w, Y, [ and ] are about"),
     ("✓ ! ✗", "well, to be watched, to be mended"),
-    ("◆ ★ ┊", "on plots: a checkpoint by hand, the best one, an edit"),
+    ("◆ ★ ┊ ×", "on plots: a checkpoint by hand, the best one, an edit, a step that published nothing"),
 )
 
 
@@ -65,11 +70,11 @@ class Help(ModalScreen[None]):
 
     def _tell(self) -> None:
         keys = self.query_one(Painted)
-        keys.show(lines(self.here, keys.cells, palette(self.app.theme)))
+        keys.show(lines(self.here, keys.cells, palette(self.app.theme), in_force(self.app)))
 
 
-def lines(here: Scope, cells: int, colours: Palette) -> list[Line]:
-    """The table as lines: the scope one is in, the others, then how to move and what the signs mean."""
+def lines(here: Scope, cells: int, colours: Palette, keymap: Mapping[str, str]) -> list[Line]:
+    """The table as lines: the scope one is in, what holds everywhere, the others; how to move, what signs mean."""
     key_look, heading = style(colours.accent, bold=True), style(colours.text, bold=True)
     shown: list[Line] = []
 
@@ -79,8 +84,9 @@ def lines(here: Scope, cells: int, colours: Palette) -> list[Line]:
             shown.extend(_entry(key, words, cells, key_look, style(colours.soft)))
         shown.append(BLANK)
 
-    for scope in sorted(SCOPES, key=lambda scope: scope != here):
-        entries = [(_keys(action.keys), action.help) for action in actions(scope) if not action.key.isdecimal()]
+    for scope in sorted(SCOPES, key=lambda scope: (scope != here, scope != "app")):
+        keys = [(action.keys_in(keymap), action.help) for action in actions(scope)]
+        entries = [(_keys(key), words) for key, words in keys if not key.isdecimal()]
         if scope in NUMBERED:
             entries.append(NUMBERED[scope])
         section(SCOPES[scope], entries)

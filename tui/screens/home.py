@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from textual import events
+import asyncio
+from pathlib import Path
+from typing import Literal
+
+from textual import events, work
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
@@ -11,20 +15,27 @@ from textual.screen import Screen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
+from engine.config import ConfigError
+from engine.store import StoreError
+from presets import PresetError
 from tui.actions import bindings
+from tui.found import Found, configuration_of
 from tui.interface import PresetInfo, RunInfo, Sources
 from tui.listing import (
+    MARK,
     Live,
     brief,
     describe,
-    group_entry,
-    groups,
     live_entry,
     name_cells,
-    preset_entry,
     run_entry,
 )
-from tui.text import wrap
+from tui.screens import removal
+from tui.screens.compare import MOST, CompareScreen
+from tui.screens.form import FormScreen
+from tui.screens.lists import of, passes, preset_options, refill
+from tui.screens.replay import open_record
+from tui.text import one_line, wrap
 from tui.theme import Palette, palette, style
 from tui.widgets.keybar import KeyBar
 from tui.widgets.painted import Line, OneLine, Painted, spread
@@ -44,6 +55,7 @@ class HomeScreen(Screen[None]):
     """Two lists and a filter. `Chosen` tells what was picked; the app does the rest."""
 
     CSS_PATH = "home.tcss"
+    AUTO_FOCUS = "#presets"
     BINDINGS = bindings("home")
 
     class Chosen(Message):
@@ -60,8 +72,12 @@ class HomeScreen(Screen[None]):
         self.presets: list[PresetInfo] = []
         self.runs: list[RunInfo] = []
         self._shown: dict[str, PresetInfo | RunInfo | Live] = {}
+        self.marked: dict[Path, RunInfo] = {}
+        """Runs to be compared."""
         self._just_read = True
         """A screen is resumed right after it was mounted, too."""
+        self._are_read = False
+        self._found = Found()
 
     def compose(self) -> ComposeResult:
         self.header = OneLine(id="home-header")
@@ -87,8 +103,8 @@ class HomeScreen(Screen[None]):
         yield KeyBar("home")
 
     def on_mount(self) -> None:
-        self.action_refresh()
-        (self.preset_list if self.presets or not self.runs else self.run_list).focus()
+        self.presets = self.sources.presets()
+        self._read(anew=False)
 
     def on_screen_resume(self) -> None:
         if not self._just_read:
@@ -103,9 +119,31 @@ class HomeScreen(Screen[None]):
     # What is shown
 
     def action_refresh(self) -> None:
-        """Reads both lists again."""
-        self.presets = self.sources.presets()
-        self.runs = self.sources.runs()
+        self._read(anew=True)
+
+    @work(exclusive=True, group="lists")
+    async def _read(self, *, anew: bool) -> None:
+        """All of it off the loop, for a run may be at work; what takes longest comes last."""
+        try:
+            if anew:
+                self.presets = await asyncio.to_thread(self.sources.presets)
+            self.runs = await asyncio.to_thread(self.sources.runs)
+        except OSError as error:  # a folder that may not be looked into
+            self._say(f"{error}", "error")
+        if not self._are_read and self.runs and not self.presets:
+            self.run_list.focus()
+        self._are_read = True
+        self.marked = {r.folder: r for r in self.runs if r.folder in self.marked}
+        self._show_details()
+        if self.sources.judge is not None:
+            await asyncio.to_thread(self._found.judge, self.presets, self.sources.judge)
+            self._show_details()
+        await asyncio.to_thread(self._found.read_courses, self.runs)
+        self._show_details()
+
+    def _show_details(self) -> None:
+        """The lists, with what has been found out of files."""
+        self.presets, self.runs = self._found.added(self.presets, self.runs)
         self.fill()
 
     def fill(self) -> None:
@@ -114,36 +152,33 @@ class HomeScreen(Screen[None]):
             return
         colours = palette(self.app.theme)
         words = self.filter.value.lower().lstrip("/").split()  # the key that leads here, pressed twice
-        presets = [p for p in self.presets if _passes(words, p.name, p.title, p.teaches, p.model, p.source)]
-        runs = [r for r in self.runs if _passes(words, r.name, r.title, r.state)]
+        presets = [p for p in self.presets if passes(words, p.name, p.title, p.teaches, p.model, p.source)]
+        runs = [r for r in self.runs if passes(words, r.name, r.title, r.state)]
         if self.live is not None:
             runs = [r for r in runs if r.name != self.live.name]
         self._shown = {f"preset:{p.name}": p for p in presets}
         self._shown |= {f"run:{r.folder}": r for r in runs}
         # one cell for a scrollbar that may come
         cells = max(self.preset_pane.size.width - 1, 40)
-        _refill(self.preset_list, self._preset_options(presets, cells, colours))
-        options = [Option(run_entry(r, cells, colours), id=f"run:{r.folder}") for r in runs]
+        refill(self.preset_list, preset_options(presets, name_cells(self.presets), cells, colours))
+        options = [
+            Option(run_entry(r, cells, colours, is_marked=r.folder in self.marked), id=f"run:{r.folder}")
+            for r in runs
+        ]
         if self.live is not None:
             self._shown["live"] = self.live
-            options.insert(0, Option(live_entry(self.live, cells, colours), id="live"))
-        _refill(self.run_list, options)
+            is_marked = self.live.name in {r.name for r in self.marked.values()}
+            options.insert(0, Option(live_entry(self.live, cells, colours, is_marked=is_marked), id="live"))
+        refill(self.run_list, options)
         self.run_pane.styles.height = max(RUNS, min(len(options) + 1, round(SHARE * self.size.height)))
         self._tell_empty(bool(presets), bool(options), cells, colours)
         title: Line = ((" selfplay-tui", style(colours.accent, bold=True)),)
         about: Line = (("a language model improves by playing itself ", style(colours.soft)),)
         self.header.show(spread(title, about, self.size.width))
-        self.preset_pane.title.show(((_of(len(presets), len(self.presets)), style(colours.soft)),))
-        self.run_pane.title.show(((_of(len(options), len(self.runs)), style(colours.soft)),))
+        self.preset_pane.title.show(((of(len(presets), len(self.presets)), style(colours.soft)),))
+        marked = f"{MARK} {len(self.marked)} marked · " if self.marked else ""
+        self.run_pane.title.show(((marked + of(len(options), len(self.runs)), style(colours.soft)),))
         self._describe()
-
-    def _preset_options(self, presets: list[PresetInfo], cells: int, colours: Palette) -> list[Option]:
-        names = name_cells(self.presets)
-        options: list[Option] = []
-        for group, members in groups(presets).items():
-            options.append(Option(group_entry(group, cells, colours), disabled=True))
-            options += [Option(preset_entry(p, names, cells, colours), id=f"preset:{p.name}") for p in members]
-        return options
 
     def _tell_empty(self, presets: bool, runs: bool, cells: int, colours: Palette) -> None:
         self.preset_list.display, self.no_presets.display = presets, not presets
@@ -153,8 +188,8 @@ class HomeScreen(Screen[None]):
         if not self.presets:
             missing = "No presets were found: is the installation complete? `selfplay-tui doctor` tells."
         none = "Nothing yet. Choose a preset above and press enter: its run is kept here, to resume or to read."
-        if self.runs:
-            none = "No run passes the filter."
+        if self.runs or not self._are_read:
+            none = "No run passes the filter." if self.runs else "Reading …"
         self.no_presets.show([((f"  {line}", soft),) for line in wrap(missing, cells - 3)])
         self.no_runs.show([((f"  {line}", soft),) for line in wrap(none, cells - 3)])
 
@@ -206,22 +241,60 @@ class HomeScreen(Screen[None]):
         if item is not None:
             self.post_message(self.Chosen(item))
 
+    async def action_edit(self) -> None:
+        item = self._highlighted()
+        if not isinstance(item, PresetInfo | RunInfo):
+            self._say("Choose a preset or a run to edit first.", "error")
+            return
+        try:
+            config = await asyncio.to_thread(configuration_of, item)
+        except (PresetError, ConfigError, StoreError) as error:
+            self._say(f"{error}", "error")
+            return
+        self.app.push_screen(FormScreen(item.name, config, self.sources.judge))
 
-def _passes(words: list[str], *texts: str) -> bool:
-    whole = " ".join(texts).lower()
-    return all(word in whole for word in words)
+    def action_replay(self) -> None:
+        open_record(self.app, self._highlighted())
 
+    def _chosen_run(self) -> RunInfo | None:
+        """The chosen line's run, be it the one at work."""
+        item = self._highlighted()
+        if isinstance(item, Live):
+            return next((r for r in self.runs if r.name == item.name), None)
+        return item if isinstance(item, RunInfo) else None
 
-def _of(shown: int, whole: int) -> str:
-    return str(whole) if shown >= whole else f"{shown} of {whole}"
+    def action_mark(self) -> None:
+        item = self._chosen_run()
+        if item is None:
+            self._say("Only runs are compared: choose one in the list below.")
+        elif item.problem:
+            self._say(item.problem, "error")
+        elif item.folder in self.marked or len(self.marked) < MOST:
+            if self.marked.pop(item.folder, None) is None:
+                self.marked[item.folder] = item
+            self.fill()
+        else:
+            self._say(f"{MOST} runs are as many as can be told apart: unmark one with space.")
 
+    def action_compare(self) -> None:
+        """The marked runs, and the chosen one where that makes two."""
+        item = self._chosen_run()
+        chosen = dict(self.marked)
+        if item is not None and not item.problem and len(chosen) < 2:
+            chosen[item.folder] = item
+        if len(chosen) < 2:
+            self._say("Mark two runs or more with space, then compare them.")
+        else:
+            self.app.push_screen(CompareScreen(list(chosen.values())))
 
-def _refill(options: OptionList, new: list[Option]) -> None:
-    """Replaces the options, keeping the highlight on the one that had it."""
-    held = options.highlighted_option
-    options.clear_options()
-    options.add_options(new)
-    ids = [option.id for option in new if not option.disabled]
-    if ids:
-        wanted = held.id if held is not None and held.id in ids else ids[0]
-        options.highlighted = [option.id for option in new].index(wanted)
+    async def action_delete(self) -> None:
+        item = self._highlighted()
+        if isinstance(item, RunInfo):
+            await removal.of_run(self, item)
+        elif isinstance(item, PresetInfo):
+            removal.of_preset(self, item)
+        else:
+            self._say("It is at work: stop it first.", "error")
+
+    def _say(self, text: str, severity: Literal["information", "error"] = "information") -> None:
+        self.notify(one_line(text), severity=severity, markup=False)

@@ -3,31 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine
+from functools import partial
 from typing import Any
 
 from textual import events
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
+from textual.message import Message
 from textual.screen import Screen
 from textual.widget import Widget
 
 from engine.events import RunState
-from tui import clipboard, readouts
+from tui import commands, readouts
 from tui.actions import bindings
 from tui.charts import charts
 from tui.health import findings
-from tui.screens.prompt import EditPrompt
+from tui.screens import reading, walling
+from tui.screens.play import PlayScreen
 from tui.screens.questions import Questions
+from tui.screens.replay import ReplayScreen
+from tui.screens.steer import SteerScreen
 from tui.session import Session
-from tui.text import fit, one_line
+from tui.text import one_line
 from tui.theme import palette, style
 from tui.views import EpisodeView
+from tui.widgets.divider import Divider
 from tui.widgets.keybar import KeyBar
 from tui.widgets.painted import Line, OneLine, Painted, spread
 from tui.widgets.pane import Pane
 from tui.widgets.panetabs import PaneTabs
 from tui.widgets.plots import Plots
-from tui.widgets.transcript import Transcript, plain
+from tui.widgets.transcript import Transcript
 from tui.widgets.wall import Wall
 
 LINGER = 2.5
@@ -36,6 +42,9 @@ LINGER = 2.5
 WIDE, HIGH = 110, 28
 """A terminal at least so large shows all panes at once."""
 
+NAMED = 32
+"""Cells that the names of all panes take more than that of one."""
+
 SHARE = 0.3
 """Of the screen's height, that rewards and health may take each beside the plots."""
 
@@ -43,12 +52,18 @@ NAMES = ["Episodes", "Transcript", "Rewards", "Plots", "Health"]
 
 ENDED = (RunState.FINISHED, RunState.STOPPED, RunState.FAILED)
 
+RESUMED = (RunState.PAUSED, RunState.STOPPED, RunState.FAILED)
+"""States out of which space goes on."""
+
 
 class RunScreen(Screen[None]):
     """Shows a `Session`. The app calls `draw` for every frame."""
 
     CSS_PATH = "run.tcss"
     BINDINGS = bindings("run")
+
+    class Again(Message):
+        """A run that failed or was stopped is to be resumed."""
 
     def __init__(self, session: Session, fps: int = 10) -> None:
         super().__init__()
@@ -69,7 +84,7 @@ class RunScreen(Screen[None]):
         self.tabs = PaneTabs(NAMES)
         self.banner = Painted(id="banner", focusable=False)
         self.wall = Wall(self.store, id="wall")
-        self.transcript = Transcript(self.store, id="reader")
+        self.transcript = Transcript(self.store, trace=partial(reading.trace, self), id="reader")
         self.rewards = Painted(id="reward-table")
         self.plots = Plots(id="charts")
         self.health = Painted(id="findings")
@@ -87,7 +102,9 @@ class RunScreen(Screen[None]):
         yield self.tabs
         with Horizontal(id="body"):
             yield self.panes[0]
+            yield Divider("episodes")
             yield self.panes[1]
+            yield Divider("numbers", right=True)
             with Vertical(id="numbers"):
                 yield from self.panes[2:]
         yield self.status_line
@@ -141,11 +158,12 @@ class RunScreen(Screen[None]):
         self._draw_header()
         self._draw_banner()
         shown = self.transcript.episode
-        info = readouts.gists(store, shown, self.follow, found, self.wall.size.width, colours)
+        cells = self.wall.size.width - (NAMED if self.single else 0)
+        info = readouts.gists(store, shown, self.follow, found, cells, colours, self.wall.told)
         for pane, line in zip(self.panes, info, strict=True):
             pane.title.show(line)
         self.tabs.show(self.active, info[self.active - 1])
-        self.keys.relabel("pause", "resume" if session.state is RunState.PAUSED else "pause")
+        self.keys.relabel("pause", "resume" if session.state in RESUMED else "pause")
         self.keys.relabel("follow", "following" if self.follow else "follow")
 
     async def _draw_plots(self, everything: bool) -> None:
@@ -165,14 +183,18 @@ class RunScreen(Screen[None]):
         self.header.show(spread(name, (*verdict, (" ", None)), self.size.width))
 
     def _draw_banner(self) -> None:
-        failed = self.session.state is RunState.FAILED
-        self.banner.display = failed
-        if failed:
-            reason = self.store.reason or self.session.run.reason
-            folder = str(self.session.run.folder)
+        state, reason = self.session.state, self.store.reason or self.session.run.reason
+        waits = state is RunState.PAUSED and bool(reason)
+        self.banner.display = waits or state is RunState.FAILED
+        if self.banner.display:
+            cells, colours = self.size.width - 2, palette(self.app.theme)
             kept = self.store.checkpoint.step if self.store.checkpoint else None
-            colours = palette(self.app.theme)
-            lines = readouts.failure(reason, folder, kept, self.size.width - 2, colours)
+            folder = str(self.session.run.folder)
+            lines = (
+                readouts.held_up(reason, cells, colours)
+                if waits
+                else readouts.failure(reason, folder, kept, cells, colours)
+            )
             self.banner.styles.height = len(lines)
             self.banner.show(lines)
 
@@ -207,6 +229,13 @@ class RunScreen(Screen[None]):
         episodes = self.store.episodes
         seen = [episodes[name] for name in self.wall.in_sight() if name in episodes]
         return following([e for e in seen if e.live]) or following(self.store.live())
+
+    def read(self, rollout_id: str, turn: int | None = None) -> None:
+        """Reads an episode, at its end or at a turn, until something else is chosen."""
+        self.follow = False
+        self.wall.focus_on(rollout_id)
+        self.transcript.focus_on(rollout_id, turn)
+        self.action_pane(2)
 
     def _focus_on(self, rollout_id: str) -> None:
         self.wall.focus_on(rollout_id)
@@ -266,13 +295,17 @@ class RunScreen(Screen[None]):
         for pane in self.panes:
             pane.display = not single or pane.number == self.active
         self.query_one("#numbers").display = not single or self.active > 2
+        for divider in self.query(Divider):
+            divider.stand(not single)
 
     # Steering
 
     def action_pause(self) -> None:
         run, state = self.session.run, self.session.state
-        if state in ENDED:
-            self._say(f"The run has {state.value}: there is nothing to pause.", "warning")
+        if state is RunState.FINISHED:
+            self._say("The run has finished: there is nothing to pause.", "warning")
+        elif state in ENDED:
+            self.post_message(self.Again())
         elif state is RunState.PAUSED:
             run.resume()
         elif state is RunState.RUNNING:
@@ -293,17 +326,40 @@ class RunScreen(Screen[None]):
         self._draw_lists()
 
     def action_checkpoint(self) -> None:
-        self._steer(self._checkpoint())
+        commands.checkpoint(self, self.session)
+
+    def action_step(self) -> None:
+        commands.step_once(self, self.session)
+        self._draw_lists()
+
+    def action_steer(self) -> None:
+        self.app.push_screen(SteerScreen(self.session))
 
     def action_prompts(self) -> None:
-        roles = self.session.run.roles
-        if not self.session.live:
-            self._say("Prompts can be edited while the run is at work.", "warning")
-            return
-        prompts = {name: role.system_prompt for name, role in roles.items()}
         shown = self.transcript.episode
         role = shown.turns[-1].role if shown is not None and shown.turns else ""
-        self.app.push_screen(EditPrompt(prompts, role), self._edited)
+        commands.prompts(self, self.session, role)
+
+    def on_plots_opened(self, message: Plots.Opened) -> None:
+        from tui.screens.metrics import MetricsScreen  # the first frame doesn't wait for it
+
+        runs = getattr(self.app, "sources").runs  # noqa: B009
+        self.app.push_screen(MetricsScreen(self.session, message.model.metrics if message.model else (), runs))
+
+    def action_wall(self, what: str) -> None:
+        walling.act(self, what)
+
+    def action_league(self) -> None:
+        walling.league(self)
+
+    def action_metrics(self) -> None:
+        self.plots.action_open()
+
+    def action_replay(self) -> None:
+        self.app.push_screen(ReplayScreen(self.session.run.folder))
+
+    def action_play(self) -> None:
+        self.app.push_screen(PlayScreen(self.session))
 
     def action_answer(self) -> None:
         if self.session.run.questions:
@@ -316,34 +372,16 @@ class RunScreen(Screen[None]):
             self.action_answer()
 
     def action_copy(self) -> None:
-        shown = self.transcript.episode
-        if shown is None:
-            self._say("There is no transcript to copy yet.", "warning")
-        else:
-            self._steer(self._copy(shown))
+        reading.act(self, "copy_all")
+
+    def action_read(self, what: str) -> None:
+        reading.act(self, what)
 
     def action_back(self) -> None:
         if self.maximised and not self.narrow:
             self.action_maximise()
         else:
             self.app.pop_screen()
-
-    def _edited(self, changed: dict[str, str] | None) -> None:
-        if changed:
-            self._steer(self._edit(changed))
-
-    async def _checkpoint(self) -> None:
-        path = await self.session.run.checkpoint()
-        self._say(f"Checkpoint kept in {path}")
-
-    async def _edit(self, changed: dict[str, str]) -> None:
-        for role, prompt in changed.items():
-            number = await self.session.run.edit_role(role, prompt)
-            self._say(f"Edit {number}: {role} plays under its new prompt from the next episode on.")
-
-    async def _copy(self, episode: EpisodeView) -> None:
-        by = await clipboard.copy(plain(episode, self.store), self.app.copy_to_clipboard)
-        self._say(f"Transcript of {fit(episode.id, min(len(episode.id), 30))} copied by {by}.")
 
     def _steer(self, work: Coroutine[Any, Any, None]) -> None:
         self.run_worker(self._reported(work), group="steer", exit_on_error=False)

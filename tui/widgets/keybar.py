@@ -7,6 +7,7 @@ from textual import events
 from textual.strip import Strip
 
 from tui.actions import Action, Scope, actions, key_name
+from tui.keymap import in_force
 from tui.text import width
 from tui.theme import style
 from tui.widgets.painted import LineWidget, strip
@@ -37,12 +38,15 @@ class KeyBar(LineWidget):
         self._places = []
         at = 0
         for action in self._shown():
-            key, label = f" {key_name(action.key)} ", f"{self._label(action)} "
+            key, label = f" {self._key(action)} ", f"{self._label(action)} "
             pieces += [(key, style(colours.accent, bold=True)), (label, style(colours.soft))]
             end = at + width(key) + width(label)
             self._places.append((at, end, action.action))
             at = end
         return strip(tuple(pieces), self.size.width, self.ground)
+
+    def _key(self, action: Action) -> str:
+        return key_name(action.keys_in(in_force(self.app)).partition(",")[0])
 
     def _label(self, action: Action) -> str:
         return self.labels.get(action.name, action.label)
@@ -51,7 +55,7 @@ class KeyBar(LineWidget):
         room = self.size.width
         chosen: set[str] = set()
         for action in sorted(self.table, key=lambda action: -action.bar):
-            room -= width(key_name(action.key)) + width(self._label(action)) + 3
+            room -= width(self._key(action)) + width(self._label(action)) + 3
             if room < 0:
                 break
             chosen.add(action.name)

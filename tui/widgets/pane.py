@@ -36,7 +36,7 @@ class PaneTitle(LineWidget):
         colours = self.colours
         pane = self.parent
         focused = isinstance(pane, Widget) and pane.has_focus_within
-        rule = style(colours.accent if focused else colours.faint)
+        rule = style(colours.accent if focused else colours.rule)
         bar = "━" if focused else "─"
         number = f"{self.number} " if self.number else ""
         left: Line = (

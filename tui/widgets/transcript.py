@@ -1,47 +1,60 @@
-"""One episode, read in full: who said what, streaming, and what it was worth."""
+"""One episode, read in full: who said what, streaming, how sure it was, and what it was worth."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, TypeAlias
+
 from rich.style import Style
+from textual import events
 from textual.message import Message
+from textual.strip import Strip
 
-from engine.types import Message as ChatMessage
+from tui.columns import BESIDE, RULE, Spot, bands, beside, columns
+from tui.heat import MODES, legend
 from tui.state import Store
-from tui.text import clean, fit, one_line, wrap
-from tui.theme import Palette, sign, style
-from tui.views import EpisodeView, TurnView
-from tui.widgets.painted import BLANK, Line, Painted, spread
-from tui.words import number, signed
+from tui.text import wrap
+from tui.theme import style
+from tui.turns import heading, outcome, turn_lines
+from tui.views import EpisodeView, TurnView, recorded
+from tui.widgets.heated import Heated
+from tui.widgets.painted import BLANK, Line, Painted, cut, strip
 
-PROMPT_LINES = 8
-"""Lines of one message shown of what a role was asked."""
-
-SYSTEM_LINES = 4
+if TYPE_CHECKING:
+    from engine.tracing import Trace
 
 LATEST = 200
 """Turns shown; the first ones of a longer episode are left out, and said to be."""
 
-STOPPED = {
-    "length": "cut off: the most tokens a reply may have",
-    "context": "cut off: the model's window is full",
-    "cancelled": "withdrawn",
-}
+LookUp: TypeAlias = "Callable[[str], Awaitable[Trace | None]]"
 
 
 class Transcript(Painted):
-    """The focused episode. Follows its end while the reader is there, and never pulls back one who scrolled up."""
+    """The focused episode. Follows its end while the reader is there, and never pulls back one who scrolled up.
+
+    A cursor is on one of its turns, always one in sight. `trace` looks up an episode that memory has not.
+    """
 
     class ScrolledUp(Message):
         """The reader left the end."""
 
-    def __init__(self, store: Store, *, id: str | None = None) -> None:
+    def __init__(self, store: Store, *, trace: LookUp | None = None, id: str | None = None) -> None:
         super().__init__(id=id)
         self.store = store
         self.rollout_id = ""
+        self.heated = Heated(store.decode)
+        self._trace = trace
         self._episode: EpisodeView | None = None
         self._shown: tuple[object, ...] = ()
         self._blocks: dict[int, tuple[tuple[object, ...], list[Line]]] = {}
+        self._bands: dict[int, tuple[list[list[Line]], list[Line]]] = {}
+        self._spots: list[Spot] = []
+        self._cursor: int | None = None
+        """The index of a turn; None for the last one, whichever that is."""
         self._sticks = True
+        self._looked_up = ""
+
+    # What is read
 
     @property
     def episode(self) -> EpisodeView | None:
@@ -49,34 +62,93 @@ class Transcript(Painted):
         self._episode = self.store.episodes.get(self.rollout_id, self._episode)
         return self._episode
 
-    def focus_on(self, rollout_id: str) -> None:
+    @property
+    def turn(self) -> TurnView | None:
+        """The turn under the cursor."""
+        turns = self.episode.turns if self.episode is not None else []
+        return next((turn for turn in turns if turn.index == self._cursor), turns[-1] if turns else None)
+
+    def focus_on(self, rollout_id: str, turn: int | None = None) -> None:
+        """Reads an episode, from its end or from a turn of it."""
         if rollout_id != self.rollout_id:
             self.rollout_id = rollout_id
             self._episode = None
             self._blocks.clear()
-            self._sticks = True
+            self._bands.clear()
+            self._spots = []
+            self.heated.clear()
+            self._cursor, self._sticks, self._looked_up = None, True, ""
             self.update()
+        if turn is not None:
+            self.go_to(turn)
 
     def follow_end(self) -> None:
-        self._sticks = True
+        self._sticks, self._cursor = True, None
         self.scroll_to(y=self.max_scroll_y, animate=False)
+
+    def go_to(self, turn: int) -> None:
+        """Puts the cursor on a turn, and the turn in sight."""
+        episode = self.episode
+        if episode is None or not episode.turns:
+            return
+        if turn == episode.turns[-1].index:
+            self.follow_end()
+        else:
+            if self._sticks and self.is_mounted:
+                self.post_message(self.ScrolledUp())
+            self._cursor, self._sticks = turn, False
+        self.update()
+        spot = next((spot for spot in self._spots if spot.turn == self._cursor), None)
+        if spot is not None:
+            top, high = self.scroll_offset.y, max(self.size.height, 1)
+            if spot.top < top or spot.end > top + high:
+                self.scroll_to(y=spot.top if spot.top < top else min(spot.top, spot.end - high), animate=False)
+
+    def move(self, by: int) -> None:
+        """Moves the cursor by turns."""
+        turn, episode = self.turn, self.episode
+        if turn is not None and episode is not None:
+            indices = [other.index for other in episode.turns[-LATEST:]]
+            at = indices.index(turn.index) if turn.index in indices else 0
+            self.go_to(indices[min(max(at + by, 0), len(indices) - 1)])
+
+    def next_heat(self) -> str:
+        """Goes on to the next of `MODES`."""
+        self.heated.mode = MODES[(MODES.index(self.heated.mode) + 1) % len(MODES)]
+        self.update()
+        self.refresh()
+        return self.heated.mode
+
+    # Painting
 
     def update(self) -> None:
         """Repaints what changed since the last time."""
         episode = self.episode
+        if episode is None:
+            self._look_up()
+        elif self.heated.mode:
+            if self.heated.lacks(episode):
+                self._look_up()
+            self.heated.go_on(episode, self._in_sight())
         key = (
             self.rollout_id,
             -1 if episode is None else episode.revision,
             episode is not None and episode.live,
             self.cells,
             self.app.theme,
+            self._cursor,
+            self.heated.mode,
+            self.heated.revision,
         )
         if key == self._shown:
             return
         self._shown = key
+        held = None if self._sticks else self._at_top()
         self.show(self._lines(episode))
         if self._sticks:
             self.scroll_to(y=self.max_scroll_y, animate=False)
+        elif held is not None:
+            self._hold(*held)
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
@@ -86,145 +158,118 @@ class Transcript(Painted):
             self._sticks = False
         elif new_value >= self.max_scroll_y:
             self._sticks = True
+        self._keep_cursor_in_sight()
+
+    def on_click(self, event: events.Click) -> None:
+        x, y = event.x, event.y + self.scroll_offset.y
+        for spot in self._spots:
+            if spot.top <= y < spot.end and spot.left <= x < spot.right:
+                self.go_to(spot.turn)
+
+    def render_line(self, y: int) -> Strip:
+        if self.heated.mode and y == self.size.height - 1:
+            line = cut(legend(self.heated.mode, self.colours, self.heated.lacking(self.turn)), self.cells)
+            return strip(line, self.size.width, self.ground + Style(bgcolor=self.colours.panel))
+        return super().render_line(y)
 
     def _lines(self, episode: EpisodeView | None) -> list[Line]:
+        self._spots = []
         if episode is None:
             return self._nothing()
+        colours, turns, chosen = self.colours, episode.turns[-LATEST:], self.turn
+        lines = heading(episode, self.store, colours)
+        if len(episode.turns) > LATEST:
+            lines.append(((f"  … {len(episode.turns) - LATEST:,} turns before these", style(colours.faint)),))
+        met = {turn.role for turn in episode.turns[: -len(turns) or None]} if len(episode.turns) > LATEST else set()
+        sides = columns(episode) if self.cells >= BESIDE else {}
+        broad = (self.cells - len(RULE)) // 2 if sides else self.cells
+        for band in bands(turns, sides):
+            blocks = []
+            for turn in band:
+                blocks.append(self._block(turn, episode, broad, turn.role not in met, turn is chosen))
+                met.add(turn.role)
+                left = sides.get(turn.role, 0) * (broad + len(RULE))
+                top = len(lines)
+                self._spots.append(Spot(turn.index, top, top + len(blocks[-1]), left, left + broad))
+            lines += self._beside(band, blocks, sides, broad) if sides else blocks[0]
+        lines += outcome(episode, self.store, self.cells, colours)
+        return [*lines, BLANK] if self.heated.mode else lines  # the legend stands on the last one
+
+    def _block(self, turn: TurnView, episode: EpisodeView, cells: int, first: bool, chosen: bool) -> list[Line]:
         colours = self.colours
-        lines = [*_heading(episode, self.store, self.cells, colours)]
-        turns = episode.turns
-        if len(turns) > LATEST:
-            lines.append(((f"  … {len(turns) - LATEST:,} turns before these", style(colours.faint)),))
-            turns = turns[-LATEST:]
-        met: set[str] = (
-            {turn.role for turn in episode.turns[: -LATEST or None]} if len(episode.turns) > LATEST else set()
-        )
-        for turn in turns:
-            first = turn.role not in met
-            met.add(turn.role)
-            key = (turn.revision, self.cells, colours.name, first)
-            known = self._blocks.get(turn.index)
-            if known is None or known[0] != key:
-                known = (key, turn_lines(turn, self.store, self.cells, colours, first))
-                self._blocks[turn.index] = known
-            lines += known[1]
-        lines += _outcome(episode, self.store, self.cells, colours)
-        return lines
+        edit = episode.edits.get(turn.role)
+        key = (turn.revision, cells, colours.name, first, chosen, edit, self.heated.key(turn))
+        known = self._blocks.get(turn.index)
+        if known is None or known[0] != key:
+            lines = turn_lines(
+                turn,
+                self.store,
+                cells,
+                colours,
+                first,
+                edits=episode.edits,
+                chosen=chosen,
+                reply=self.heated.reply(turn, cells - 5, colours),
+            )
+            known = self._blocks[turn.index] = (key, lines)
+        return known[1]
+
+    def _beside(
+        self, band: list[TurnView], blocks: list[list[Line]], sides: dict[str, int], broad: int
+    ) -> list[Line]:
+        known = self._bands.get(band[0].index)
+        if (
+            known is None
+            or len(known[0]) != len(blocks)
+            or any(a is not b for a, b in zip(known[0], blocks, strict=True))
+        ):
+            lines = beside(band, blocks, sides, broad, style(self.colours.rule))
+            known = self._bands[band[0].index] = (blocks, lines)
+        return known[1]
 
     def _nothing(self) -> list[Line]:
-        words = "No episode is in play yet."
+        words = "Looking it up in the record …" if self.rollout_id else "No episode is in play yet."
         return [BLANK, *(((f"  {line}", style(self.colours.soft)),) for line in wrap(words, self.cells - 4))]
 
+    # Keeping still
 
-def plain(episode: EpisodeView, store: Store) -> str:
-    """The episode as text to copy."""
-    parts = [f"episode {episode.id} · {episode.type}"]
-    for turn in episode.turns:
-        asked = turn.messages[-1]["content"] if turn.messages else ""
-        parts.append(f"{turn.role} (turn {turn.index + 1}, {turn.player} v{turn.version or 0})")
-        if asked:
-            parts.append("\n".join(f"> {line}" for line in clean(asked).split("\n")))
-        parts.append(clean(turn.shown(store.decode)))
-    parts += [f"{role}: {signed(reward)}" for role, reward in episode.rewards.items()]
-    return "\n\n".join(clean(part) for part in parts) + "\n"
+    def _in_sight(self) -> set[int]:
+        top, end = self.scroll_offset.y, self.scroll_offset.y + self.size.height
+        return {spot.turn for spot in self._spots if spot.top < end and spot.end > top}
 
+    def _at_top(self) -> tuple[int, int] | None:
+        """The first turn in sight, and how far above it the view begins."""
+        top = self.scroll_offset.y
+        spot = next((spot for spot in self._spots if spot.end > top), None)
+        return (spot.turn, top - spot.top) if spot is not None else None
 
-def _heading(episode: EpisodeView, store: Store, cells: int, colours: Palette) -> list[Line]:
-    seats: list[tuple[str, Style | None]] = [(" ", None)]
-    for role, player in episode.roles.items():
-        place = store.sign_of(role)
-        seats.append((f"{sign(place)} {one_line(role, 40)} ", colours.role(place)))
-        seats.append((f"{one_line(player, 40)}   ", style(colours.soft)))
-    notes = [f"{role} under edit {edit}" for role, edit in episode.edits.items() if edit]
-    lines: list[Line] = [tuple(seats)]
-    if notes:
-        lines.append(((f" ✎ {one_line(' · '.join(notes))}", style(colours.watch)),))
-    return [*lines, BLANK]
+    def _hold(self, turn: int, above: int) -> None:
+        """Keeps what is read where it is, whatever changed before it: a width, turns left out."""
+        spot = next((spot for spot in self._spots if spot.turn == turn), None)
+        if spot is not None:
+            y = min(spot.top + min(above, spot.end - spot.top - 1), self.max_scroll_y)
+            if y != self.scroll_offset.y:
+                self.scroll_to(y=y, animate=False)
 
+    def _keep_cursor_in_sight(self) -> None:
+        turn, seen = self.turn, self._in_sight()
+        if turn is None or turn.index in seen or not seen:
+            return
+        nearest = min(seen, key=lambda index: abs(index - turn.index))
+        assert self.episode is not None
+        self._cursor = nearest if nearest != self.episode.turns[-1].index else None
+        self.update()
 
-def turn_lines(turn: TurnView, store: Store, cells: int, colours: Palette, first: bool) -> list[Line]:
-    """A turn: its speaker, what it was asked, what it says; `first` where the role speaks for the first time."""
-    place = store.sign_of(turn.role)
-    look = colours.role(place)
-    bold = style(colours.colour(place), bold=True)
-    about = f" turn {turn.index + 1}"
-    if turn.version is not None:
-        about += f" · v{turn.version}"
-    credit: Line = ()
-    if turn.credit is not None:
-        worth = turn.credit.advantage
-        colour = colours.good if worth > 0 else colours.bad if worth < 0 else colours.soft
-        credit = (("adv ", style(colours.soft)), (signed(worth) + " ", style(colour)))
-    name: Line = ((f" {sign(place)} {one_line(turn.role, 40)}", bold), (about, style(colours.soft)))
-    lines: list[Line] = [spread(name, credit, cells)]
-    for message, limit in _asked(turn, first):
-        lines += _quoted(message["content"], message["role"] == "system", limit, cells, colours)
-    text = clean(turn.shown(store.decode))
-    streaming = turn.text is None
-    reply = wrap(text + ("▍" if streaming else ""), cells - 5)
-    lines += [((" ▌ ", look), (line, style(colours.text))) for line in reply]
-    if turn.illegal:
-        lines.append(((" ▌ ", look), ("✗ ruled out by the task", style(colours.bad))))
-    if (stopped := STOPPED.get(turn.stop_reason)) is not None:
-        lines.append(((" ▌ ", look), (f"… {stopped}"[: max(cells - 4, 1)], style(colours.watch))))
-    return [*lines, BLANK]
+    # What memory has not
 
+    def _look_up(self) -> None:
+        if self._trace is not None and self.rollout_id and self._looked_up != self.rollout_id:
+            self._looked_up = self.rollout_id
+            self.run_worker(self._read(self._trace, self.rollout_id), group="trace", exclusive=True)
 
-def _asked(turn: TurnView, first: bool) -> list[tuple[ChatMessage, int]]:
-    """The messages worth showing: the last one, and before a role's first turn its system prompt."""
-    if not turn.messages:
-        return []
-    shown = [(turn.messages[-1], PROMPT_LINES)]
-    opening = turn.messages[0]
-    if first and opening["role"] == "system" and len(turn.messages) > 1:
-        shown.insert(0, (opening, SYSTEM_LINES))
-    return shown
-
-
-def _quoted(text: str, system: bool, limit: int, cells: int, colours: Palette) -> list[Line]:
-    if not text.strip():
-        return []
-    wrapped = wrap(clean(text), cells - 5)
-    look = style(colours.soft, italic=system)
-    lines: list[Line] = [(("   ", None), (line, look)) for line in wrapped[:limit]]
-    if len(wrapped) > limit:
-        lines.append((("   ", None), (f"… {len(wrapped) - limit:,} more lines", style(colours.faint))))
-    return lines
-
-
-def _outcome(episode: EpisodeView, store: Store, cells: int, colours: Palette) -> list[Line]:
-    """Rewards by role and function, and what they were compared with."""
-    if episode.live:
-        return []
-    if episode.error is not None:
-        told = wrap(f"✗ failed: {clean(episode.error, 2000)}", cells - 3)
-        return [*(((f" {line}", style(colours.bad)),) for line in told), BLANK]
-    if not episode.rewards:
-        return []
-    faint, soft = style(colours.faint), style(colours.soft)
-    lines: list[Line] = [(((" ── reward ") + "─" * max(cells - 12, 0), faint),)]
-    broad = max(len(one_line(role, 16)) for role in episode.rewards)
-    for role, reward in episode.rewards.items():
-        place = store.sign_of(role)
-        colour = colours.good if reward > 0 else colours.bad if reward < 0 else colours.text
-        lines.append(
-            (
-                (f" {sign(place)} {fit(one_line(role, 40), broad)} ", colours.role(place)),
-                (fit(signed(reward), 7, "right"), style(colour, bold=True)),
-            )
-        )
-        parts = [(name, values[role]) for name, values in episode.breakdown.items() if role in values]
-        if len(parts) > 1 or (parts and parts[0][1] != reward):
-            told = " · ".join(f"{one_line(name, 40)} {signed(value)}" for name, value in parts)
-            lines += [((f"     {line}", soft),) for line in wrap(told, cells - 6)]
-        credit = next((turn.credit for turn in episode.turns if turn.role == role and turn.credit), None)
-        if credit is not None:
-            compared = f"against {number(credit.baseline)}"
-            if credit.group_size > 1:
-                compared += f", the mean of {credit.group_size}"
-            told = f"{compared} → advantage {signed(credit.advantage)}"
-            lines += [((f"     {line}", soft),) for line in wrap(told, cells - 6)]
-    if not episode.is_trainable:
-        words = "evaluation" if episode.is_evaluation else "played outside training"
-        lines.append(((f"   {words}: nothing is learnt from it", faint),))
-    return [*lines, BLANK]
+    async def _read(self, trace: LookUp, rollout_id: str) -> None:
+        found = await trace(rollout_id)
+        if found is not None and rollout_id == self.rollout_id:
+            self._episode = self._episode or recorded(found.episode)
+            self.heated.take(found.episode.rollout.turns)
+            self.update()

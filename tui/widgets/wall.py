@@ -10,16 +10,14 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.strip import Strip
 
+from tui.episoderow import MARK, row
 from tui.rows import Rows
 from tui.state import Store
-from tui.text import clean, fit, one_line, tail, width
-from tui.theme import Palette, sign, style
-from tui.views import TAIL, EpisodeView
-from tui.widgets.painted import BLANK, Line, LineView, span, strip
-from tui.words import signed
-
-SHORT = 8
-"""Cells of a reply that stands close to its sign."""
+from tui.theme import style
+from tui.views import EpisodeView
+from tui.wallfilter import WallFilter
+from tui.widgets.painted import BLANK, Line, LineView, cut, strip
+from tui.words import plural
 
 FRESH = 0.6
 """Seconds an ended episode stays bright."""
@@ -28,7 +26,8 @@ FRESH = 0.6
 class Wall(LineView, can_focus=True):
     """Rows of episodes; the cursor's row is the one in focus.
 
-    `Selected` tells that a person chose a row, by keys or mouse.
+    Episodes stand under the one that spawned them, unless it is folded. `Selected` tells that a person chose a row,
+    by keys or mouse.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -54,18 +53,39 @@ class Wall(LineView, can_focus=True):
         self.store = store
         self.rows = Rows()
         self.focused_id = ""
+        self.filter = WallFilter()
         self._painted: dict[int, tuple[object, ...]] = {}
 
     # What is shown
 
     def update(self) -> None:
         """Seats new episodes and repaints the rows in sight that changed."""
-        self.rows.update(self.store, (self.focused_id,) if self.focused_id else ())
+        self._seat()
         self.set_line_count(len(self.rows))
         top = self.scroll_offset.y
         for y in range(top, top + self.size.height):
             if self._painted.get(y) != self._key(y):
                 self.refresh_line(y)
+
+    def only(self, wanted: WallFilter) -> None:
+        """Shows the episodes that meet a filter; all in play, where it is empty."""
+        self.filter = wanted
+        self.rows.clear()
+        self.scroll_to(y=0, animate=False)
+        self.update()
+
+    @property
+    def told(self) -> str:
+        """What isn't shown, in words; empty where that is nothing."""
+        parts = [] if self.filter.is_empty else [f"{self.rows.found:,} found"]
+        return ", ".join(parts + ([f"{self.rows.away:,} folded"] if self.rows.away else []))
+
+    def _seat(self) -> None:
+        if self.filter.is_empty:
+            self.rows.update(self.store, (self.focused_id,) if self.focused_id else ())
+        else:
+            self.rows.update(self.store, (), lambda episode: self.filter.matches(episode, self.store))
+            self.filter.forget(self.store)
 
     def on_resize(self) -> None:
         row = self.rows.row(self.focused_id)
@@ -87,29 +107,52 @@ class Wall(LineView, can_focus=True):
         self._painted[y] = self._key(y)
         episode = self._episode(y)
         if episode is None:
-            return strip(BLANK, self.size.width, self.ground)
+            return strip(self._nothing(y), self.size.width, self.ground)
         colours = self.colours
         chosen = episode.id == self.focused_id
-        line = row(episode, self.store, self.size.width, colours, chosen, self._phase(episode))
+        phase = 2 if episode.id in self.rows.context else self._phase(episode)
+        line = row(episode, self.store, self.size.width, colours, chosen, phase, *self._stands(episode))
         ground = self.ground + Style(bgcolor=colours.cursor) if chosen else self.ground
         return strip(line, self.size.width, ground)
+
+    def _nothing(self, y: int) -> Line:
+        if y or len(self.rows) or self.filter.is_empty:
+            return BLANK
+        known = plural(len(self.store.episodes), "episode")
+        return cut(((f" None of {known} in memory meets it.", style(self.colours.soft)),), self.size.width)
 
     def _episode(self, y: int) -> EpisodeView | None:
         return self.store.episodes.get(self.rows.ids[y]) if y < len(self.rows) else None
 
+    def _stands(self, episode: EpisodeView) -> tuple[int | None, bool]:
+        """How many are folded away under it, None where it has no children; whether it stands under its parent."""
+        rows, folded = self.rows, None
+        if rows.opens(episode.id):
+            folded = len(rows.forest.below(episode.id)) if episode.id in rows.folded else 0
+        return folded, episode.id in rows.forest.root
+
     def _phase(self, episode: EpisodeView) -> int:
-        """0 in play, 1 just ended, 2 settled."""
+        """0 in play, 1 just ended, 2 settled. What was looked for stays bright."""
         if episode.ended is None:
             return 0
-        return 1 if self.store.clock() - episode.ended < FRESH else 2
+        return 1 if not self.filter.is_empty or self.store.clock() - episode.ended < FRESH else 2
 
     def _key(self, y: int) -> tuple[object, ...]:
         """What the look of a row depends on."""
         episode = self._episode(y)
         if episode is None:
-            return ()
+            return (self.filter.text, len(self.store.episodes)) if not (y or self.filter.is_empty) else ()
         chosen = episode.id == self.focused_id
-        return episode.id, episode.revision, self._phase(episode), chosen, self.size.width, self.app.theme
+        return (
+            episode.id,
+            episode.revision,
+            self._phase(episode),
+            chosen,
+            self.size.width,
+            self.app.theme,
+            self._stands(episode),
+            episode.id in self.rows.context,
+        )
 
     def in_sight(self) -> list[str]:
         """The episodes whose rows can be seen, from the top."""
@@ -132,9 +175,32 @@ class Wall(LineView, can_focus=True):
         if self.focused_id:
             self.post_message(self.Selected(self.focused_id, opened=True))
 
+    def fold(self) -> None:
+        """Folds the tree at the cursor by a level; the cursor goes to what is folded."""
+        there = self.rows.fold(self.focused_id)
+        self.update()
+        if there != self.focused_id and (y := self.rows.row(there)) is not None:
+            self._choose(y)
+
+    def unfold(self) -> None:
+        self.rows.unfold(self.focused_id)
+        self.update()
+
+    def fold_all(self) -> None:
+        """Folds all trees, or unfolds them."""
+        self.rows.fold_all()
+        self.update()
+        root = self.rows.forest.root.get(self.focused_id)
+        if self.rows.all_folded and root is not None and (y := self.rows.row(root)) is not None:
+            self._choose(y)
+
     def on_click(self, event: events.Click) -> None:
         y = event.y + self.scroll_offset.y
-        if y < len(self.rows):
+        episode = self._episode(y)
+        if episode is not None and event.x in MARK and self.rows.opens(episode.id):
+            (self.rows.unfold if episode.id in self.rows.folded else self.rows.fold)(episode.id)
+            self.update()
+        elif y < len(self.rows):
             self._choose(y, opened=event.chain > 1)
 
     def _choose(self, y: int, opened: bool = False) -> None:
@@ -148,69 +214,3 @@ class Wall(LineView, can_focus=True):
             self.scroll_to(y=y, animate=False)
         elif height and y >= top + height:
             self.scroll_to(y=y - height + 1, animate=False)
-
-
-def row(episode: EpisodeView, store: Store, cells: int, colours: Palette, chosen: bool, phase: int) -> Line:
-    """One episode in one line: `› 17     t4 ●[2] ○[3] ●[1] ○[2]      ●+1.00 ○−1.00`."""
-    settled = phase == 2
-    soft = style(colours.faint if settled else colours.soft)
-    evaluation = episode.is_evaluation and not settled
-    identity = ("└" if episode.depth else "") + _short_id(episode.id)
-    spoken = f"t{episode.turns[-1].index + 1}" if episode.turns else ""
-    left: Line = (
-        ("›" if chosen else " ", style(colours.accent, bold=True)),
-        (fit(one_line(identity), 6) + " ", style(colours.accent, italic=True) if evaluation else soft),
-        (fit(spoken, 3, "right") + " ", soft),
-    )
-    right = _ending(episode, store, colours, settled)
-    room = cells - span(left) - span(right)
-    middle = _ticker(episode, store, room, colours, settled)
-    return (*left, *middle, (" " * (room - span(middle)), None), *right)
-
-
-def _ending(episode: EpisodeView, store: Store, colours: Palette, settled: bool) -> Line:
-    """What came of it."""
-    if episode.live:
-        return ()
-    if episode.error is not None:
-        return ((" ✗ failed ", style(colours.bad)),)
-    rewards = [(store.sign_of(role), reward) for role, reward in episode.rewards.items()]
-    return (
-        *(
-            (f" {sign(place)}{signed(reward)}", style(colours.faint) if settled else colours.role(place))
-            for place, reward in rewards
-        ),
-        (" ", None),
-    )
-
-
-def _ticker(episode: EpisodeView, store: Store, room: int, colours: Palette, settled: bool) -> Line:
-    """What was said, each turn behind its speaker's sign, as far back as there is room."""
-    parts: list[tuple[str, Style | None]] = []
-    for turn in reversed(episode.turns):
-        if room < 4:
-            break
-        latest = not parts
-        text = " ".join(clean(turn.shown(store.decode, TAIL)[-4 * room :]).split())
-        if turn.illegal:
-            text = "✗" + text
-        place = store.sign_of(turn.role)
-        if not latest and width(text) > room - 4:
-            parts.append(("… ", style(colours.faint)))
-            break
-        text = tail(text, room - 4)
-        if width(text) > SHORT:
-            text = " " + text
-        dim = settled or not latest
-        parts += [
-            (text + " ", style(colours.faint if settled else colours.soft if dim else colours.text)),
-            (sign(place), style(colours.faint) if settled else colours.role(place)),
-        ]
-        room -= width(text) + 2
-    return tuple(reversed(parts))
-
-
-def _short_id(rollout_id: str) -> str:
-    """`"eval-40/random/3"` is `"e3"`: that it is an evaluation matters, and which of them."""
-    head, _, number = rollout_id.rpartition("/")
-    return "e" + number if head.startswith("eval") else rollout_id

@@ -1,0 +1,121 @@
+"""Earlier selves as opponents: part of the episodes is played against snapshots of the policy.
+
+Who only ever meets itself may forget how to beat what it once was, and go round in circles. Fictitious self-play
+(Heinrich et al. 2015) has it meet what it was before, too. Here a share of the top-level episodes has one role
+played by the live policy, drawn anew each time, and every other role by one of the newest snapshots; only the live
+policy's turns train. What such an episode spawns is played by the live policy alone.
+
+A snapshot is a player, and an adapter in `past/` in the run's folder, which checkpoints name and don't repeat.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from engine.arena import Arena
+from engine.config import Config, PastConfig
+from engine.rows import to_json
+from engine.training.trainer import LocalTrainer
+from engine.types import POLICY, EpisodeRequest, GenerateResult, RunError
+
+ROOT = "past"
+"""The folder of a run in which snapshots lie."""
+PLAYER = "past-"
+MOST = 64
+"""Snapshots that a run remembers."""
+
+
+class Past:
+    """The snapshots of a run, and who is seated against them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root = folder / ROOT
+        self._taken: list[list[int]] = []
+        """Step and version of each, the oldest first."""
+
+    def state(self) -> list[list[int]]:
+        return [list(entry) for entry in self._taken]
+
+    def load_state(self, state: Iterable[Sequence[int]]) -> None:
+        self._taken = [list(entry) for entry in state]
+
+    async def restore(self, trainer: LocalTrainer) -> None:
+        """Make players of the snapshots there are. Raises `RunError` for one that can't be read."""
+        for step, version in self._taken:
+            folder = place(self.root, step)
+            try:
+                await trainer.load_player(player(step), folder, version)
+            except (OSError, ValueError) as error:
+                raise RunError(f"{folder}: the earlier self kept there can't be read: {error}") from error
+
+    async def keep_up(self, trainer: LocalTrainer, step: int, config: PastConfig) -> None:
+        """Take a snapshot if one is due: as soon as there is a share, then every so many steps."""
+        if config.share and (not self._taken or step - self._taken[-1][0] >= config.every):
+            version = await trainer.save_player(player(step), place(self.root, step))
+            self._taken = [*self._taken, [step, version]][-MOST:]
+
+    def seated(self, requests: list[EpisodeRequest], arena: Arena, config: Config) -> list[EpisodeRequest]:
+        """The requests, a share of them against earlier selves; which ones depends on the seed and their numbers.
+
+        Episodes that GRPO compares are all against the same one. Those that seat a player themselves stay as they
+        are.
+        """
+        if not config.past.share or not self._taken:
+            return requests
+        past = [player(step) for step, _ in self._taken[-config.past.keep :]]
+        seated: list[EpisodeRequest] = []
+        for number, request in enumerate(requests, arena.played):
+            compared = number if config.credit.kind != "grpo" else f"{arena.played}:{_compared(request)}"
+            rng = random.Random(f"{arena.seed}:past:{compared}")
+            roles = _roles(arena, request.task)
+            meets = rng.random() < config.past.share
+            mine, opponent = (rng.choice(roles), rng.choice(past)) if len(roles) > 1 else ("", "")
+            if meets and opponent and request.is_trainable and not request.players:
+                request = replace(request, players={role: opponent for role in roles if role != mine})
+            seated.append(request)
+        return seated
+
+
+def player(step: int) -> str:
+    """What the policy of a step is called as a player."""
+    return f"{PLAYER}{step:06d}"
+
+
+def place(root: Path, step: int) -> Path:
+    return root / f"step-{step:06d}"
+
+
+def copy(folder: Path, other: Path, state: dict[str, Any]) -> None:
+    """Take the snapshots that a checkpoint's state names into another run's folder."""
+    for step, _ in state.get("past", ()):
+        shutil.copytree(place(folder / ROOT, step), place(other / ROOT, step))
+
+
+def metrics(results: Iterable[GenerateResult]) -> dict[str, float]:
+    """How many episodes were against earlier selves, and what the live policy's roles got in them."""
+    met = [r.rollout for r in results if any(name.startswith(PLAYER) for name in r.rollout.players.values())]
+    if not met:
+        return {}
+    won = [
+        reward for rollout in met for role, reward in rollout.rewards.items() if rollout.players.get(role) == POLICY
+    ]
+    found = {"past_episodes": float(len(met))}
+    return found | ({"reward_vs_past": sum(won) / len(won)} if won else {})
+
+
+def _compared(request: EpisodeRequest) -> str:
+    return f"{request.task}:{request.group if request.group is not None else to_json(request.artifact)}"
+
+
+def _roles(arena: Arena, task: str) -> list[str]:
+    """The roles of a task that the policy plays, by the task's own names."""
+    return [
+        name
+        for name, role in sorted(arena.within(task).roles.items())
+        if role.player == POLICY and (task or "/" not in name)
+    ]

@@ -1,0 +1,143 @@
+"""Earlier selves as opponents: who meets them, what trains, and that a resumed run meets the same ones."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sqlite3
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from engine import Arena, EpisodeRequest, Role
+from engine.config import Config, CreditConfig, PastConfig, TaskConfig
+from engine.events import RunState
+from engine.forking import fork, roll_back
+from engine.past import Past, metrics, player
+from engine.run import Run, RunError
+from engine.store import Store
+from engine.types import GenerateResult, Rollout
+from tests.test_run import facts, small
+
+
+def setup(kind: str = "rae", **past) -> Config:
+    return Config(task=TaskConfig(name="x"), past=PastConfig(**past), credit=CreditConfig(kind=kind))
+
+
+def arena(*roles: Role) -> Arena:
+    made = Arena(seed=3)
+    for role in roles or (Role("A"), Role("B")):
+        made.add_role(role)
+    return made
+
+
+def remembering(*steps: int) -> Past:
+    past = Past(Path("nowhere"))
+    past.load_state([step, step] for step in steps)
+    return past
+
+
+def test_a_share_of_the_episodes_meets_one_of_the_newest_in_all_roles_but_one():
+    requests = [EpisodeRequest("e", number) for number in range(2000)]
+    past = remembering(0, 10, 20)
+    among = arena(Role("A"), Role("B"), Role("judge", player="base"))
+    seated = past.seated(requests, among, setup(share=0.25, keep=2))
+    met = [request.players for request in seated if request.players]
+    assert 0.22 < len(met) / len(seated) < 0.28
+    assert all(len(players) == 1 for players in met)  # the judge is no part of the policy
+    assert {role for players in met for role in players} == {"A", "B"}
+    drawn = Counter(name for players in met for name in players.values())
+    assert drawn.keys() == {player(10), player(20)}
+    assert min(drawn.values()) > 0.4 * len(met)
+    assert [request.artifact for request in seated] == list(range(2000))
+    assert past.seated(requests, arena(), setup(share=0.0)) == requests
+    assert remembering().seated(requests, arena(), setup(share=1.0)) == requests
+    assert past.seated(requests, arena(Role("A")), setup(share=1.0)) == requests  # nobody to play against
+
+
+def test_who_meets_whom_depends_on_the_seed_and_the_episodes_number_alone():
+    requests = [EpisodeRequest("e") for _ in range(40)]
+    one, other = arena(), arena()
+    whole = remembering(0).seated(requests, one, setup(share=0.5))
+    other.played = 24
+    assert remembering(0).seated(requests[24:], other, setup(share=0.5)) == whole[24:]
+
+
+def test_what_is_compared_meets_the_same_opponent_in_the_same_role():
+    requests = [EpisodeRequest("e", number // 8) for number in range(80)]
+    seated = remembering(0, 10).seated(requests, arena(), setup("grpo", share=0.5))
+    groups = [[request.players for request in seated[at : at + 8]] for at in range(0, 80, 8)]
+    assert all(players == group[0] for group in groups for players in group)
+    assert len({str(group[0]) for group in groups}) > 2
+
+
+def test_who_seats_a_player_or_trains_nothing_is_left_alone():
+    requests = [EpisodeRequest("e", players={"A": "random"}), EpisodeRequest("e", is_trainable=False)]
+    assert remembering(0).seated(requests, arena(), setup(share=1.0)) == requests
+
+
+def test_what_the_live_policy_got_against_them_is_measured():
+    def result(opponent: str, reward: float) -> GenerateResult:
+        players = {"A": "policy", "B": opponent}
+        return GenerateResult(Rollout("0", "e", None, players=players, rewards={"A": reward, "B": -reward}))
+
+    met = [result(player(10), 1.0), result(player(20), 0.5), result("policy", -1.0)]
+    assert metrics(met) == {"past_episodes": 2.0, "reward_vs_past": 0.75}
+    assert metrics([result("policy", -1.0)]) == {}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory) -> Run:
+    config = small(run__steps=4, checkpoint__keep=20, past__share=0.5, past__every=2, past__keep=2)
+    run = Run.create(config, tmp_path_factory.mktemp("runs"), "whole")
+    asyncio.run(run.start())
+    assert run.state is RunState.FINISHED, run.reason
+    return run
+
+
+def test_only_the_live_policys_turns_have_credit(whole):
+    with sqlite3.connect(whole.folder / "run.sqlite") as db:
+        rows = db.execute("SELECT player, credit IS NOT NULL FROM turns WHERE episode NOT LIKE 'eval%'").fetchall()
+    of = Counter(rows)
+    assert {name for name, _ in of} == {"policy", "past-000000", "past-000002"}
+    assert of["policy", 1] > 0
+    assert not of["past-000000", 1] + of["past-000002", 1] + of["policy", 0]
+    with Store.open(whole.folder, read_only=True) as store:
+        assert all(0 < step.metrics["past_episodes"] < 8 for step in store.steps())
+        assert all(-2 <= step.metrics["reward_vs_past"] <= 2 for step in store.steps())
+
+
+@pytest.mark.parametrize("step", [1, 2, 3])
+def test_a_run_that_goes_back_or_is_forked_meets_the_same_earlier_selves(whole, tmp_path, step):
+    back = shutil.copytree(whole.folder, tmp_path / "back")
+    roll_back(back, step)
+    for folder in (back, fork(whole.folder, tmp_path, step=step, name="twin")):
+        run = Run.open(folder)
+        asyncio.run(run.start())
+        assert run.state is RunState.FINISHED, run.reason
+        assert facts(run)[1:] == facts(whole)[1:]
+
+
+def test_an_earlier_self_that_is_gone_is_named(whole, tmp_path):
+    folder = shutil.copytree(whole.folder, tmp_path / "gone")
+    roll_back(folder, 3)
+    shutil.rmtree(folder / "past/step-000002")
+    run = Run.open(folder)
+    asyncio.run(run.start())
+    assert run.state is RunState.FAILED
+    assert "past/step-000002: the earlier self kept there can't be read" in run.reason
+
+
+async def test_the_share_changes_while_the_run_is_at_work_within_its_bounds(tmp_path):
+    run = Run.create(small(), tmp_path)
+    assert {"past.share", "past.every", "past.keep"} <= {setting.key for setting in run.settings()}
+    await run.set("past.share", "0.5")
+    with pytest.raises(Exception, match=r"past\.share: wants a number from 0 to 1, not 2"):
+        await run.set("past.share", "2")
+    await run.start()
+    with Store.open(run.folder, read_only=True) as store:
+        assert store.steps()[-1].metrics["past_episodes"] > 0
+    assert (run.folder / "past/step-000000/adapters.safetensors").exists()
+    with pytest.raises(RunError):
+        await run.set("past.share", "0.5")

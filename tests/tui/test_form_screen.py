@@ -1,0 +1,335 @@
+"""The form on the screen: moving, typing, what is wrong beside the field, starting, saving, leaving."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+import presets
+from engine.config import Config, load
+from tests.tui.demo import PRESETS
+from tests.tui.fake import FakeRun
+from tests.tui.look import SIZES, seen, still, until
+from tui.app import SelfPlayApp
+from tui.screens.dialog import Confirm
+from tui.screens.form import FormScreen
+from tui.screens.help import Help
+from tui.screens.home import HomeScreen
+from tui.screens.run import RunScreen
+from tui.screens.texts import AskName, LongText
+
+
+class Made:
+    """What the app asked for, and the app."""
+
+    def __init__(self) -> None:
+        self.configs: list[Config] = []
+        self.runs: list[FakeRun] = []
+        self.fails = ""
+        self.app = SelfPlayApp(
+            presets=lambda: PRESETS,
+            runs=lambda: [],
+            create=lambda _: still(),
+            resume=lambda _: still(),
+            configure=self.configure,
+            judge=lambda config: f"{config.model.rows} MB · fits",
+        )
+
+    def configure(self, config: Config) -> FakeRun:
+        if self.fails:
+            raise ValueError(self.fails)
+        self.configs.append(config)
+        self.runs.append(still())
+        return self.runs[-1]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The user's folder of presets."""
+    monkeypatch.setattr(presets, "user_folder", lambda: tmp_path / "presets")
+    return tmp_path / "presets"
+
+
+async def opened(pilot: Pilot[Any]) -> FormScreen:
+    """Nim's preset in the form, the tasks asked."""
+    app = pilot.app
+    await pilot.press("e")
+    await until(pilot, lambda: isinstance(app.screen, FormScreen) and "options.notation" in seen(app))  # type: ignore[arg-type]
+    screen = app.screen
+    assert isinstance(screen, FormScreen)
+    return screen
+
+
+async def go_to(pilot: Pilot[Any], name: str) -> None:
+    """To a field, by the filter."""
+    await pilot.press("ctrl+f", *name, "enter")
+    screen = pilot.app.screen
+    assert isinstance(screen, FormScreen)
+    await until(pilot, lambda: screen.list.row is not None and screen.list.row.id == name)
+    await pilot.pause()
+
+
+async def write(pilot: Pilot[Any], text: str) -> None:
+    """In place of what is in the field."""
+    await pilot.press("end", "ctrl+u", *text)
+    await pilot.pause()
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_a_preset_is_edited_and_started(size: tuple[int, int]) -> None:
+    made = Made()
+    async with made.app.run_test(size=size) as pilot:
+        await opened(pilot)
+        await go_to(pilot, "run.steps")
+        await write(pilot, "7")
+        await until(pilot, lambda: "1 key changed" in seen(made.app))
+        await pilot.press("ctrl+r")
+        await until(pilot, lambda: isinstance(made.app.screen, RunScreen))
+        assert made.configs[0].run.steps == 7
+        assert made.configs[0].model_copy(update={"run": load(presets.find("nim-pocket")).run}) == load(
+            presets.find("nim-pocket")
+        )
+        await pilot.press("escape")
+        await until(pilot, lambda: isinstance(made.app.screen, HomeScreen))
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_what_is_wrong_stands_beside_the_field_as_one_types(size: tuple[int, int]) -> None:
+    made = Made()
+    async with made.app.run_test(size=size, notifications=True) as pilot:
+        screen = await opened(pilot)
+        await go_to(pilot, "train.kl")
+        await write(pilot, "-1")
+        await until(pilot, lambda: "✗ kl" in seen(made.app) and "wants a number of" in seen(made.app))
+        await pilot.press("ctrl+f", "ctrl+u", *"run.steps", "enter", "ctrl+r")
+        await until(pilot, lambda: "train.kl: wants a number of at least 0" in seen(made.app))
+        assert isinstance(made.app.screen, FormScreen)
+        await until(pilot, lambda: screen.list.row is not None and screen.list.row.id == "train.kl")
+        await write(pilot, "0.2")
+        await until(pilot, lambda: not screen.form.problems)
+
+
+async def test_choices_go_round_by_keys_and_bounds_are_told() -> None:
+    made = Made()
+    async with made.app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot)
+        await go_to(pilot, "train.schedule")
+        await until(pilot, lambda: "‹ constant ›" in seen(made.app))
+        await pilot.press("right")
+        assert screen.form.field("train.schedule").text == "linear"
+        await pilot.press("space", "left")
+        assert screen.form.field("train.schedule").text == "linear"
+        await until(pilot, lambda: "one of constant, linear, cosine" in seen(made.app))
+
+
+async def test_a_field_is_taken_back_and_given_its_default() -> None:
+    made = Made()
+    async with made.app.run_test(size=(80, 24)) as pilot:
+        screen = await opened(pilot)
+        await go_to(pilot, "run.steps")
+        await write(pilot, "7")
+        await pilot.press("ctrl+z")
+        assert screen.form.field("run.steps").text == "80"
+        assert screen.value.value == "80"
+        await pilot.press("ctrl+d")
+        assert screen.form.field("run.steps").text == "100"
+        assert screen.value.value == "100"
+
+
+async def test_groups_fold_and_the_filter_is_cleared_by_escape() -> None:
+    made = Made()
+    async with made.app.run_test(size=(80, 24)) as pilot:
+        screen = await opened(pilot)
+        await pilot.press("up", "enter")
+        await until(pilot, lambda: "▸ general" in seen(made.app))
+        await pilot.press("right")
+        await until(pilot, lambda: "▾ general" in seen(made.app))
+        await pilot.press("ctrl+f", *"no such thing")
+        await until(pilot, lambda: "No key passes the filter" in seen(made.app))
+        await pilot.press("escape")
+        await until(pilot, lambda: "▾ general" in seen(made.app))
+        assert made.app.screen is screen
+
+
+async def test_the_estimate_of_memory_follows_the_edits() -> None:
+    made = Made()
+    async with made.app.run_test(size=(80, 24)) as pilot:
+        await opened(pilot)
+        await until(pilot, lambda: "memory 128 MB · fits" in seen(made.app))
+        await go_to(pilot, "model.rows")
+        await write(pilot, "64")
+        await until(pilot, lambda: "memory 64 MB · fits" in seen(made.app))
+
+
+async def test_a_prompt_is_written_in_lines() -> None:
+    made = Made()
+    async with made.app.run_test(size=(80, 24)) as pilot:
+        screen = await opened(pilot)
+        await go_to(pilot, "roles.First.prompt")
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(made.app.screen, LongText))
+        await pilot.press("enter", *"Win.", "ctrl+s")
+        await until(pilot, lambda: "Nim. ⏎ +1" in seen(made.app))
+        assert screen.form.field("roles.First.prompt").text == "Nim.\nWin."
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(made.app.screen, LongText))
+        await pilot.press("x", "escape")
+        await until(pilot, lambda: made.app.screen is screen)
+        assert screen.form.field("roles.First.prompt").text == "Nim.\nWin."
+
+
+async def test_saved_under_a_name_it_loads_again_and_another_is_replaced_only_if_told(folder: Path) -> None:
+    made = Made()
+    async with made.app.run_test(size=(80, 24)) as pilot:
+        screen = await opened(pilot)
+        await go_to(pilot, "run.steps")
+        await write(pilot, "7")
+        await pilot.press("ctrl+s")
+        await until(pilot, lambda: isinstance(made.app.screen, AskName) and "my-nim-pocket" in seen(made.app))
+        await pilot.press("enter")
+        await until(pilot, lambda: (folder / "my-nim-pocket.toml").exists())
+        saved = load(folder / "my-nim-pocket.toml")
+        assert saved == screen.form.config
+        assert "kl_kind" in (folder / "my-nim-pocket.toml").read_text()
+        assert "weight_decay" not in (folder / "my-nim-pocket.toml").read_text()
+        await until(pilot, lambda: "my-nim-pocket  nothing changed" in seen(made.app))
+
+        await write(pilot, "9")
+        await pilot.press("ctrl+s")
+        await until(pilot, lambda: isinstance(made.app.screen, AskName))
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(made.app.screen, Confirm))
+        await pilot.press("escape")
+        await until(pilot, lambda: made.app.screen is screen)
+        assert load(folder / "my-nim-pocket.toml").run.steps == 7
+        await pilot.press("ctrl+s")
+        await until(pilot, lambda: isinstance(made.app.screen, AskName))
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(made.app.screen, Confirm))
+        await pilot.press("enter")
+        await until(pilot, lambda: load(folder / "my-nim-pocket.toml").run.steps == 9)
+
+
+@pytest.mark.parametrize("name", ["../out", "a/b", "", ".hidden", "a b"])
+async def test_a_name_that_is_no_files_is_refused(name: str, folder: Path) -> None:
+    made = Made()
+    async with made.app.run_test(size=(120, 40), notifications=True) as pilot:
+        await opened(pilot)
+        await pilot.press("ctrl+s")
+        await until(pilot, lambda: isinstance(made.app.screen, AskName))
+        made.app.screen.query_one(Input).value = name
+        await pilot.press("enter")
+        await until(pilot, lambda: "letters, digits" in seen(made.app))
+        assert not folder.exists()
+
+
+async def test_a_run_that_cannot_be_made_leaves_the_form_with_what_was_typed() -> None:
+    made = Made()
+    made.fails = "[roles.Third]: nim has no such role"
+    async with made.app.run_test(size=(80, 24), notifications=True) as pilot:
+        screen = await opened(pilot)
+        await go_to(pilot, "run.steps")
+        await write(pilot, "7")
+        await pilot.press("ctrl+r")
+        await until(pilot, lambda: "no such role" in seen(made.app))
+        assert made.app.screen is screen
+        assert screen.form.field("run.steps").text == "7"
+
+
+async def test_what_only_the_task_can_refuse_is_told_before_the_start(tmp_path: Path) -> None:
+    made = Made()
+    async with made.app.run_test(size=(120, 40)) as pilot:
+        await opened(pilot)
+        await go_to(pilot, "task.name")
+        await write(pilot, "nym")
+        await until(pilot, lambda: "✗ refused by the task" in seen(made.app) and "no task 'nym'" in seen(made.app))
+        await write(pilot, "kuhn_poker")
+        await until(pilot, lambda: "refused" not in seen(made.app))
+
+
+async def test_leaving_asks_only_where_something_would_be_lost() -> None:
+    made = Made()
+    async with made.app.run_test(size=(80, 24)) as pilot:
+        await opened(pilot)
+        await pilot.press("escape")
+        await until(pilot, lambda: isinstance(made.app.screen, HomeScreen))
+        screen = await opened(pilot)
+        await go_to(pilot, "run.steps")
+        await write(pilot, "7")
+        await pilot.press("escape")
+        await until(
+            pilot, lambda: isinstance(made.app.screen, Confirm) and "1 change of nim-pocket" in seen(made.app)
+        )
+        await pilot.press("escape")
+        await until(pilot, lambda: made.app.screen is screen)
+        await pilot.press("escape", "enter")
+        await until(pilot, lambda: isinstance(made.app.screen, HomeScreen))
+
+
+async def test_help_is_at_hand_where_a_question_mark_is_a_letter() -> None:
+    made = Made()
+    async with made.app.run_test(size=(80, 24)) as pilot:
+        await opened(pilot)
+        await pilot.press("f1")
+        await until(
+            pilot, lambda: isinstance(made.app.screen, Help) and "Start a run as the form says" in seen(made.app)
+        )
+
+
+async def test_a_click_goes_to_a_field_and_a_wheel_takes_the_editor_along() -> None:
+    made = Made()
+    async with made.app.run_test(size=(80, 24)) as pilot:
+        screen = await opened(pilot)
+        await pilot.click(screen.list, offset=(10, 5))
+        await until(pilot, lambda: screen.list.cursor == 5)
+        await pilot.pause()
+        before = screen.value.region.y
+        screen.list.scroll_to(y=2, animate=False)
+        await until(pilot, lambda: screen.value.region.y == before - 2)
+
+
+async def test_hostile_text_of_a_preset_reaches_no_widget_as_it_is(folder: Path) -> None:
+    hostile = "\x1b]52;c;AAAA\x07[/b] \u202egnp\u202c" + "x" * 400
+    config = load(presets.find("nim-pocket")).model_copy(update={"title": hostile, "teaches": hostile[:40]})
+    made = Made()
+    async with made.app.run_test(size=(80, 24)) as pilot:
+        made.app.push_screen(FormScreen("[red]\x1b[2J", config))
+        await until(pilot, lambda: isinstance(made.app.screen, FormScreen) and "options.notation" in seen(made.app))
+        await pilot.press("down", "up")
+        await pilot.pause()
+        assert "\x1b" not in seen(made.app)
+        assert "\u202e" not in seen(made.app)
+        screen = made.app.screen
+        assert isinstance(screen, FormScreen)
+        assert screen.form.changed == 0  # looking at it is no edit
+
+
+Compare = Callable[..., bool]
+
+
+@pytest.mark.parametrize("size", [(80, 24), (160, 45)])
+def test_the_form(snap_compare: Compare, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    async def before(pilot: Pilot[Any]) -> None:
+        screen = await opened(pilot)
+        screen.value.cursor_blink = screen.filter.cursor_blink = False
+        await go_to(pilot, "run.seed")
+        await write(pilot, "7")
+        await pilot.press("escape")
+        await pilot.pause()
+        if isinstance(pilot.app.screen, Confirm):
+            await pilot.press("escape")
+        screen.filter.value = ""
+        await pilot.pause()
+        screen.list.find("run.steps")
+        screen._move(0)
+        await write(pilot, "0")
+        await until(pilot, lambda: "✗ 1 wrong" in seen(made.app) and "memory" in seen(made.app))
+        await pilot.pause(0.5)
+
+    made = Made()
+    assert snap_compare(made.app, terminal_size=size, run_before=before)

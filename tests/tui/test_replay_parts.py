@@ -1,0 +1,301 @@
+"""What a replay is made of, without a screen: track, feed, pins, figures, the thread that reads."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from engine.fulltext import Found, Hit
+from engine.highlights import Highlight, Kind
+from engine.ratings import Rating
+from engine.store import Store, StoreError
+from tests.tui.hostile import CHOSEN, random_strings
+from tests.tui.played import UPSET, add_step, record
+from tui.replay import feed, figures
+from tui.replay.desk import Desk
+from tui.replay.pins import PinError, Pins
+from tui.replay.record import Record, games, read_into, view
+from tui.replay.track import Track, lines, marks
+from tui.screens.search import course, paint, summary
+from tui.state import Store as State
+from tui.text import width
+from tui.theme import DUSK
+from tui.widgets.painted import Line
+
+
+def told(shown: list[Line]) -> str:
+    return "\n".join("".join(text for text, _ in line) for line in shown)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return record(tmp_path / "nim-7")
+
+
+# The track
+
+
+def test_steps_and_cells_of_a_track_lead_to_each_other() -> None:
+    track = Track(10, 110)
+    assert [track.cell(step, 101) for step in (10, 60, 110)] == [0, 50, 100]
+    assert all(track.cell(track.step(cell, 37), 37) == cell for cell in range(37))
+    assert track.step(-5, 37) == 10
+    assert track.step(500, 37) == 110
+    assert Track(3, 3).cell(3, 20) == 0
+
+
+def test_a_track_shows_the_knob_and_the_marks_in_as_many_cells_as_it_has() -> None:
+    found = marks([0, 5, 10], [5], [(2, "auto"), (3, "manual"), (5, "best"), (10, "best")], [7], [0])
+    bar, row = told(lines(Track(0, 10, found), 4, 11, DUSK)).split("\n")
+    assert bar == "━━━━●┄┄┄┄┄┄"
+    assert row == "⚑  ◆ ✎ ▴  ★"
+
+
+# The feed
+
+
+def test_pins_come_first_and_say_why_they_are_highlights_too() -> None:
+    upset = Highlight(Kind.UPSET, 0.9, 8, "57", "First got -1.00", "First")
+    drift = Highlight(Kind.HACK, 1.2, 40, "", "steps 0 to 40")
+    entries = feed.entries([drift, upset], {"99": 12, "57": 8})
+    assert [(entry.name, entry.step, entry.rollout_id) for entry in entries] == [
+        ("pinned · upset", 8, "57"),
+        ("pinned", 12, "99"),
+        ("suspected reward hack", 40, ""),
+        ("upset", 8, "57"),
+    ]
+
+
+def test_every_kind_has_a_sign_and_a_name_of_its_own() -> None:
+    assert set(feed.SIGNS) == set(feed.NAMES) == set(Kind)
+    assert len({feed.PIN, *feed.SIGNS.values()}) == len(Kind) + 1
+
+
+@pytest.mark.parametrize("text", [*CHOSEN, *random_strings(60, 7)])
+@pytest.mark.parametrize("cells", [34, 78])
+def test_hostile_texts_are_shown_plain_and_in_the_cells_there_are(text: str, cells: int) -> None:
+    state = State(lambda _: "")
+    entry = feed.Entry("!", "failed", 3, text, text)
+    hit = Hit(text, 3, 2, text, True, -1.0, ((text, False), (text, True), (text, False)))
+    for line in [*feed.paint(entry, cells, DUSK, True), *paint(hit, state, cells, DUSK, False)]:
+        shown = told([line])
+        assert width(shown) <= cells
+        assert shown.isprintable() or not any(ord(c) < 32 or 0x7F <= ord(c) < 0xA0 for c in shown)
+    assert width(told([summary(Found([]), 0, text, cells, DUSK)])) <= cells
+
+
+# Pins
+
+
+def test_pins_are_kept_and_taken_away(tmp_path: Path) -> None:
+    pins = Pins(tmp_path, tmp_path / "home")
+    pins.load()
+    assert pins.steps == {}
+    assert pins.toggle("57", 8)
+    assert pins.toggle("eval-10/1", 10)
+    again = Pins(tmp_path, tmp_path / "home")
+    again.load()
+    assert again.steps == {"57": 8, "eval-10/1": 10}
+    assert not again.toggle("57", 8)
+    assert json.loads((tmp_path / "pins.json").read_text()) == {"pins": [{"episode": "eval-10/1", "step": 10}]}
+
+
+def test_an_episode_played_again_in_another_step_is_pinned_there(tmp_path: Path) -> None:
+    pins = Pins(tmp_path, tmp_path)
+    pins.toggle("57", 8)
+    assert pins.toggle("57", 9)
+    assert pins.steps == {"57": 9}
+
+
+def test_pins_of_a_folder_that_cannot_be_written_to_are_kept_at_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.access", lambda *_: False)
+    pins = Pins(tmp_path / "run", tmp_path / "home")
+    pins.toggle("1", 2)
+    assert pins.file.is_relative_to(tmp_path / "home")
+    other = Pins(tmp_path / "elsewhere" / "run", tmp_path / "home")
+    assert other.file != pins.file
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"pins": [{"step": 1}]}', '{"pins": 7}', '"pins"'])
+def test_a_file_that_holds_no_pins_is_named_and_set_aside(tmp_path: Path, content: str) -> None:
+    (tmp_path / "pins.json").write_text(content)
+    pins = Pins(tmp_path, tmp_path)
+    with pytest.raises(PinError, match=r"holds no pins; it is kept as pins\.damaged"):
+        pins.load()
+    pins.toggle("1", 2)
+    assert (tmp_path / "pins.damaged").read_text() == content
+    assert json.loads((tmp_path / "pins.json").read_text())["pins"]
+
+
+def test_a_pin_that_cannot_be_kept_says_so_and_is_not_there(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    pins = Pins(tmp_path, tmp_path)
+    pins.file = tmp_path / "file" / "pins.json"
+    with pytest.raises(PinError, match="the pin is not kept"):
+        pins.toggle("1", 2)
+    assert pins.steps == {}
+
+
+# The record
+
+
+def test_steps_are_moved_by_and_end_at_the_ends(folder: Path) -> None:
+    facts = Record(folder).facts()
+    assert (facts.steps[0], facts.last) == (0, 12)
+    assert [facts.moved(5, by) for by in (1, -1, -10, 99)] == [6, 4, 0, 12]
+    assert facts.stops() == [0, 5, 10]
+    assert [facts.next_stop(step, True) for step in (0, 5, 10)] == [5, 10, 12]
+    assert [facts.next_stop(step, False) for step in (12, 10, 3, 0)] == [10, 5, 0, 0]
+    assert facts.nearest(7.4) == 7
+    found = facts.evaluated(9)
+    assert found is not None
+    assert found.step == 0
+
+
+def test_what_is_interesting_is_found_a_slice_at_a_time_and_only_once(folder: Path) -> None:
+    reader = Record(folder)
+    facts = reader.facts()
+    _, left = reader.look_through(facts, 0.0)
+    assert left == 12
+    found, left = reader.look_through(facts, 60.0)
+    assert left == 0
+    assert (found[0].kind, found[0].rollout_id) == (Kind.UPSET, UPSET)
+    with Store.open(folder) as store:
+        add_step(store, 13)
+    assert reader.grown(facts)
+    looked: list[int] = []
+    outlines = reader._store.outlines
+    reader._store.outlines = lambda step: looked.append(step) or outlines(step)  # type: ignore[method-assign]
+    reader.look_through(reader.facts(), 60.0)
+    assert looked == [13]
+
+
+def test_what_the_run_went_back_on_is_forgotten(folder: Path) -> None:
+    reader = Record(folder)
+    reader.look_through(reader.facts(), 60.0)
+    with Store.open(folder) as store:
+        store.rewind(7)
+    found, _ = reader.look_through(reader.facts(), 60.0)
+    assert max(one.step for one in found) <= 7
+
+
+def test_ratings_are_of_games_between_two_players_in_the_evaluation(folder: Path) -> None:
+    reader = Record(folder)
+    pages = reader.page(10)
+    met = games(pages)
+    assert len(met) == 4
+    wins = sum(
+        outline.episode.rollout.rewards["First"] > 0 for outline in pages if outline.episode.evaluation
+    )  # the policy sits in First
+    assert sum(score for _, _, score in met) == wins
+    assert set(reader.standing(10)) == {"policy", "random"}
+    assert reader.standing(9) == {}  # all played themselves
+
+
+def test_an_episode_is_shown_as_if_it_had_just_ended(folder: Path) -> None:
+    reader = Record(folder)
+    outline = reader.page(8)[1]
+    state = State(lambda _: "", lambda: 0.0)
+    shown = read_into(state, reader.episode(outline), None)
+    row = view(outline)
+    assert (shown.id, shown.rewards, shown.live, row.live) == (UPSET, row.rewards, False, False)
+    assert [(turn.role, turn.text) for turn in shown.turns] == [(turn.role, turn.text) for turn in row.turns]
+    assert shown.turns[0].credit is not None
+
+
+def test_figures_tell_the_step_beside_the_last_one(folder: Path) -> None:
+    facts = Record(folder).facts()
+    shown = told(figures.lines(facts, 5, {"policy": Rating(1090.0, 900.0, 1280.0)}, 40, DUSK))
+    for words in ("edit 1, role First", "evaluation 0", "1090  900 … 1280", "0.250    0.180", "● First"):
+        assert words in shown
+    assert told(figures.lines(facts, 99, {}, 40, DUSK)).strip().startswith("evaluation 10")
+    empty = replace(facts, evaluations={}, records={}, edits=[], checkpoints=[], notices=[])
+    assert "Nothing is recorded" in told(figures.lines(empty, 5, {}, 40, DUSK))
+
+
+def test_no_line_of_the_figures_is_wider_than_its_pane(folder: Path) -> None:
+    facts = Record(folder).facts()
+    for cells in (38, 60, 100):
+        for line in figures.lines(facts, 10, {"p" * 80: Rating(1090.0, 900.0, 1280.0)}, cells, DUSK):
+            assert width(told([line])) <= cells
+
+
+# The desk
+
+
+async def test_questions_are_answered_on_one_thread_of_their_own_and_errors_go_to_who_asked() -> None:
+    desk: Desk[list[int]] = Desk(list, "test")
+    first = await desk.ask(lambda tool: tool.append(threading.get_ident()) or threading.get_ident())
+    assert first != threading.get_ident()
+    with pytest.raises(ZeroDivisionError):
+        await desk.ask(lambda _: 1 / 0)
+    assert await desk.ask(lambda tool: tool) == [first]
+    desk.close()
+    with pytest.raises(asyncio.CancelledError):
+        await desk.ask(len)
+
+
+async def test_a_tool_that_cannot_be_had_is_told_to_who_asks_and_tried_again(tmp_path: Path) -> None:
+    desk = Desk(lambda: Record(tmp_path / "later"), "test")
+    with pytest.raises(StoreError, match="not a run"):
+        await desk.ask(Record.facts)
+    record(tmp_path / "later", steps=1)
+    assert (await desk.ask(Record.facts)).last == 1
+    desk.close()
+
+
+async def test_a_question_that_is_no_longer_wanted_is_not_asked() -> None:
+    desk: Desk[list[int]] = Desk(list, "test")
+    hold = threading.Event()
+    asked: list[str] = []
+    slow = asyncio.create_task(desk.ask(lambda _: hold.wait(5)))
+    await asyncio.sleep(0.02)
+    dropped = asyncio.create_task(desk.ask(lambda _: asked.append("dropped")))
+    wanted = asyncio.create_task(desk.ask(lambda _: asked.append("wanted")))
+    await asyncio.sleep(0)
+    dropped.cancel()
+    await asyncio.sleep(0)
+    hold.set()
+    await asyncio.gather(slow, wanted)
+    assert asked == ["wanted"]
+    desk.close()
+
+
+async def test_what_was_opened_is_closed_on_its_thread() -> None:
+    closed: list[int] = []
+
+    class Tool:
+        def close(self) -> None:
+            closed.append(threading.get_ident())
+
+    desk = Desk(Tool, "test")
+    here = await desk.ask(lambda _: threading.get_ident())
+    desk.close()
+    for _ in range(100):
+        if closed:
+            break
+        await asyncio.sleep(0.01)
+    assert closed == [here]
+
+
+# Search
+
+
+def test_a_summary_says_how_often_and_when() -> None:
+    found = Found([Hit("1", 3, 0, "First", False, None)], 5, {3: 1, 9: 4})
+    line = told([summary(found, 0, "", 100, DUSK)])
+    assert "5 turns from step 3 to 9, the first 1 shown" in line
+    assert "12 steps to index" in told([summary(found, 12, "", 100, DUSK)])
+
+
+def test_the_course_has_a_bar_a_step_or_as_many_as_fit() -> None:
+    assert course({3: 1, 5: 2}, 20) == "▅▁█"
+    assert len(course({0: 1, 999: 1}, 20)) == 20
+    assert course({4: 7}, 20) == ""

@@ -1,0 +1,1 @@
+"""A preset as a form: a plain view-model over the configuration's schema, without a terminal."""

@@ -1,0 +1,1 @@
+"""A run's record, read: steps, episodes, what is interesting, what was marked; no screen, no terminal."""

@@ -1,0 +1,115 @@
+"""What is known of one step, in lines: its figures, who is how strong, what was done, what was noted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from engine.ratings import Rating
+from tui.replay.record import Facts
+from tui.text import fit, one_line, wrap
+from tui.theme import Palette, sign, style
+from tui.widgets.painted import BLANK, Line
+from tui.words import elapsed, exact, label, signed
+
+NAME = 24
+"""Cells of a metric's name."""
+
+
+def lines(facts: Facts, step: int, ratings: Mapping[str, Rating], cells: int, colours: Palette) -> list[Line]:
+    """The step as the right-hand pane shows it; figures beside those of the run's last step."""
+    told = [*_done(facts, step, cells, colours), *_measured(facts, step, cells, colours)]
+    told += _ratings(ratings, cells, colours)
+    told += _rewards(facts, step, cells, colours)
+    told += _metrics(facts, step, cells, colours)
+    if not told:
+        return [((" Nothing is recorded of this step.", style(colours.soft)),)]
+    return told
+
+
+def _done(facts: Facts, step: int, cells: int, colours: Palette) -> list[Line]:
+    """Edits, checkpoints, notices, and why nothing was learnt."""
+    told = [
+        ("✎", f"edit {edit.number}, {edit.target}: {edit.after}", colours.watch)
+        for edit in facts.edits
+        if edit.step == step
+    ]
+    told += [
+        ("◆" if saved.reason == "manual" else "★", f"checkpoint: {saved.reason}", colours.good)
+        for saved in facts.checkpoints
+        if saved.step == step and saved.reason in ("manual", "best")
+    ]
+    told += [("!", notice.text, colours.watch) for at, notice in facts.notices if at == step]
+    record = facts.records.get(step)
+    if record is not None and record.skipped:
+        told.append(("!", f"nothing was learnt: {record.skipped}", colours.watch))
+    made: list[Line] = []
+    for mark, words, colour in told:
+        first, *more = wrap(one_line(words, 300), cells - 4)
+        made.append(((f" {mark} ", style(colour, bold=True)), (first, style(colours.text))))
+        made += [((f"   {line}", style(colours.text)),) for line in more[:3]]
+    return [*made, BLANK] if made else []
+
+
+def _measured(facts: Facts, step: int, cells: int, colours: Palette) -> list[Line]:
+    found = facts.evaluated(step)
+    if found is None:
+        return []
+    last = facts.evaluations[max(facts.evaluations)]
+    title = f"evaluation {found.step}" + (" ★" if found.is_best else "")
+    head = _heading(title, "here", "last", cells, colours)
+    rows = [
+        _row(label(name), value, last.metrics.get(name), cells, colours) for name, value in found.metrics.items()
+    ]
+    return [head, *rows, BLANK]
+
+
+def _ratings(ratings: Mapping[str, Rating], cells: int, colours: Palette) -> list[Line]:
+    if not ratings:
+        return []
+    rows: list[Line] = [((" ratings, 95% interval", style(colours.faint)),)]
+    for player, rating in sorted(ratings.items(), key=lambda entry: -entry[1].value):
+        reach = f"{rating.value:.0f}  {rating.low:.0f} … {rating.high:.0f}"
+        name = fit(one_line(player, 40), max(min(NAME, cells - 24), 6))
+        rows.append(((f" {name}", style(colours.text)), (fit(reach, cells - len(name) - 2, "right"), None)))
+    return [*rows, BLANK]
+
+
+def _rewards(facts: Facts, step: int, cells: int, colours: Palette) -> list[Line]:
+    record = facts.records.get(step)
+    if record is None:
+        return []
+    rows: list[Line] = []
+    for place, role in enumerate(facts.state.roles):
+        value = record.metrics.get(f"reward/{role}")
+        if value is not None:
+            name = fit(f"{sign(place)} {one_line(role, 40)}", max(min(NAME, cells - 12), 6))
+            rows.append(((f" {name}", colours.role(place)), (fit(signed(value), 9, "right"), style(colours.text))))
+    return [((" mean reward", style(colours.faint)),), *rows, BLANK] if rows else []
+
+
+def _metrics(facts: Facts, step: int, cells: int, colours: Palette) -> list[Line]:
+    record = facts.records.get(step)
+    if record is None:
+        return []
+    last = facts.records[max(facts.records)]
+    title = f"learnt in {elapsed(record.seconds)}"
+    rows = [
+        _row(label(name), value, last.metrics.get(name), cells, colours)
+        for name, value in record.metrics.items()
+        if not name.startswith("reward/")
+    ]
+    return [_heading(title, "here", "last", cells, colours), *rows]
+
+
+def _heading(title: str, here: str, last: str, cells: int, colours: Palette) -> Line:
+    room = max(cells - 21, 6)
+    return ((f" {fit(title, room)}{fit(here, 9, 'right')}{fit(last, 9, 'right')}", style(colours.faint)),)
+
+
+def _row(name: str, here: float, last: float | None, cells: int, colours: Palette) -> Line:
+    room = max(cells - 21, 6)
+    return (
+        (f" {fit(one_line(name, 60), room)}", style(colours.soft)),
+        (fit(exact(here), 9, "right"), style(colours.text)),
+        (fit("" if last is None else exact(last), 9, "right"), style(colours.faint)),
+    )

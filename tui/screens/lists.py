@@ -1,0 +1,41 @@
+"""The options of Home's lists: which pass the filter, and how they take the place of those before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from textual.widgets import OptionList
+from textual.widgets.option_list import Option
+
+from tui.interface import PresetInfo
+from tui.listing import group_entry, groups, preset_entry
+from tui.theme import Palette
+
+
+def preset_options(presets: Sequence[PresetInfo], names: int, cells: int, colours: Palette) -> list[Option]:
+    """Presets in their groups, each with a line above that can't be chosen; `names` cells for a name."""
+    options: list[Option] = []
+    for group, members in groups(presets).items():
+        options.append(Option(group_entry(group, cells, colours), disabled=True))
+        options += [Option(preset_entry(p, names, cells, colours), id=f"preset:{p.name}") for p in members]
+    return options
+
+
+def passes(words: list[str], *texts: str) -> bool:
+    whole = " ".join(texts).lower()
+    return all(word in whole for word in words)
+
+
+def of(shown: int, whole: int) -> str:
+    return str(whole) if shown >= whole else f"{shown} of {whole}"
+
+
+def refill(options: OptionList, new: list[Option]) -> None:
+    """Replaces the options, keeping the highlight on the one that had it."""
+    held = options.highlighted_option
+    options.clear_options()
+    options.add_options(new)
+    ids = [option.id for option in new if not option.disabled]
+    if ids:
+        wanted = held.id if held is not None and held.id in ids else ids[0]
+        options.highlighted = [option.id for option in new].index(wanted)
