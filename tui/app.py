@@ -12,8 +12,9 @@ import signal
 import time
 from collections.abc import Callable, Iterable
 from functools import partial
+from importlib import import_module
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from rich.text import Text
 from textual import events
@@ -26,25 +27,27 @@ from textual.widgets import Input, TextArea
 
 from engine.config import Config
 from engine.events import RunState
-from tui import branching, notices, supervisor, terminal
+from tui import notices, supervisor, terminal
 from tui.actions import ACTIONS, bindings, key_name, scope_of
 from tui.interface import PresetInfo, RunInfo, RunLike, Sources
 from tui.keymap import Keymap
 from tui.listing import Live
 from tui.memory import Memory
-from tui.screens.compare import CompareScreen
 from tui.screens.dialog import Confirm, TooSmall, Waiting
-from tui.screens.form import FormScreen
 from tui.screens.help import Help
 from tui.screens.home import HomeScreen
 from tui.screens.jump import Jump, targets
-from tui.screens.questions import Questions
-from tui.screens.run import RunScreen
-from tui.screens.steer import SteerScreen
-from tui.session import Session
 from tui.text import one_line
 from tui.theme import PALETTES, themes
 from tui.widgets.divider import beside
+
+if TYPE_CHECKING:
+    from tui.screens.form import FormScreen
+    from tui.screens.steer import SteerScreen
+    from tui.session import Session
+
+LATER = ("tui.screens.run", "tui.screens.form")
+"""Screens that Home's first frame doesn't wait for: read in a thread once it is there; others when they open."""
 
 TOASTS = 3
 """Notices shown of those that come at once."""
@@ -116,14 +119,20 @@ class SelfPlayApp(App[None], inherit_bindings=False):
             self.say(problem, "warning")
         # what was made so far stays: left out of full collections, each of those stops the screen 30 ms less
         self.call_after_refresh(gc.freeze)
+        self.set_timer(0.2, self._read_ahead)
         self.set_interval(1 / (2 * self.fps), self._tick)
         self.set_interval(1.0, self._look_at_terminal)
+
+    def _read_ahead(self) -> None:
+        self.run_worker(lambda: [import_module(name) for name in LATER], thread=True, group="read ahead")
 
     # Frames
 
     async def _tick(self) -> None:
         if self.session is None:
             return
+        from tui.screens.run import RunScreen
+
         self.session.drain()
         notices = self.session.store.notices
         for _ in range(min(len(notices), TOASTS)):
@@ -141,6 +150,8 @@ class SelfPlayApp(App[None], inherit_bindings=False):
 
     def _call_for_answers(self, session: Session) -> None:
         """A bell when episodes begin to ask, and a word the first time; from then on the status line tells."""
+        from tui.screens.questions import Questions
+
         asked = bool(session.run.questions)
         if asked and not self._asked and not isinstance(self.screen, Questions):
             self.bell()
@@ -187,6 +198,8 @@ class SelfPlayApp(App[None], inherit_bindings=False):
 
     async def on_run_screen_again(self) -> None:
         """Opens the run anew in its own place: from its record, as after any other end."""
+        from tui.screens.run import RunScreen
+
         session = self.session
         if session is None or session.live:
             return
@@ -200,10 +213,14 @@ class SelfPlayApp(App[None], inherit_bindings=False):
         await self._open(run)
 
     def on_steer_screen_back_wanted(self, message: SteerScreen.BackWanted) -> None:
+        from tui import branching
+
         if self.session is not None:
             branching.go_back(self, self.session, message)
 
     def on_steer_screen_fork_wanted(self, message: SteerScreen.ForkWanted) -> None:
+        from tui import branching
+
         if self.session is not None:
             branching.fork(self, self.session, message)
 
@@ -263,6 +280,8 @@ class SelfPlayApp(App[None], inherit_bindings=False):
         await self._open(run, RunState.FINISHED if ended else None)
 
     async def _open(self, run: RunLike, ended: RunState | None = None) -> None:
+        from tui.session import Session
+
         if self.session is not None:
             await self.session.close()
         self.session = Session(run, self.clock)
@@ -273,6 +292,9 @@ class SelfPlayApp(App[None], inherit_bindings=False):
         self._show_run()
 
     def _show_run(self) -> None:
+        from tui.screens.form import FormScreen
+        from tui.screens.run import RunScreen
+
         if isinstance(self.screen, FormScreen):
             self.screen.dismiss()
         if self.session is not None:
@@ -305,8 +327,8 @@ class SelfPlayApp(App[None], inherit_bindings=False):
         if self.is_mounted:
             self.memory.keep("theme", self.theme)
             for screen in self.screen_stack:
-                if isinstance(screen, HomeScreen | FormScreen | CompareScreen):
-                    self.call_after_refresh(screen.fill)
+                if fill := getattr(screen, "fill", None):  # whoever paints lines in colours paints them anew
+                    self.call_after_refresh(fill)
 
     def action_jump(self) -> None:
         if isinstance(self.screen, Jump):

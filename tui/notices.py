@@ -13,10 +13,13 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from engine.events import RunState
-from tui.session import Session
 from tui.text import one_line
+
+if TYPE_CHECKING:
+    from tui.session import Session
 
 TITLE = "selfplay-tui"
 

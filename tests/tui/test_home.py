@@ -120,6 +120,15 @@ async def test_enter_starts_the_chosen_preset() -> None:
         assert made == ["kuhn-pocket"]
 
 
+async def test_enter_starts_the_chosen_preset_wherever_the_focus_is() -> None:
+    app = demo_app()
+    async with app.run_test(size=SIZES[0]) as pilot:
+        await until(pilot, lambda: "nim-pocket" in seen(app))
+        app.set_focus(None)
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, RunScreen))
+
+
 async def test_a_finished_run_is_opened_and_not_started_and_another_is_resumed() -> None:
     opened: list[Path] = []
     runs: list[FakeRun] = []

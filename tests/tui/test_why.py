@@ -235,7 +235,7 @@ async def test_the_list_keeps_its_place_when_it_is_filled_again() -> None:
         _, why, _ = await asked(pilot, run)
         await pilot.press("end")
         chosen = why.others.chosen
-        why.others.fill(list(why.others.entries))
+        why.others.show_others(list(why.others.entries))
         assert why.others.chosen == chosen
         assert isinstance(app.focused, Others)
         await pilot.press("pagedown")

@@ -31,10 +31,7 @@ from tui.listing import (
     run_entry,
 )
 from tui.screens import removal
-from tui.screens.compare import MOST, CompareScreen
-from tui.screens.form import FormScreen
 from tui.screens.lists import of, passes, preset_options, refill
-from tui.screens.replay import open_record
 from tui.text import one_line, wrap
 from tui.theme import Palette, palette, style
 from tui.widgets.keybar import KeyBar
@@ -251,9 +248,13 @@ class HomeScreen(Screen[None]):
         except (PresetError, ConfigError, StoreError) as error:
             self._say(f"{error}", "error")
             return
+        from tui.screens.form import FormScreen
+
         self.app.push_screen(FormScreen(item.name, config, self.sources.judge))
 
     def action_replay(self) -> None:
+        from tui.screens.replay import open_record
+
         open_record(self.app, self._highlighted())
 
     def _chosen_run(self) -> RunInfo | None:
@@ -264,6 +265,8 @@ class HomeScreen(Screen[None]):
         return item if isinstance(item, RunInfo) else None
 
     def action_mark(self) -> None:
+        from tui.screens.compare import MOST
+
         item = self._chosen_run()
         if item is None:
             self._say("Only runs are compared: choose one in the list below.")
@@ -285,6 +288,8 @@ class HomeScreen(Screen[None]):
         if len(chosen) < 2:
             self._say("Mark two runs or more with space, then compare them.")
         else:
+            from tui.screens.compare import CompareScreen
+
             self.app.push_screen(CompareScreen(list(chosen.values())))
 
     async def action_delete(self) -> None:

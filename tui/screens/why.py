@@ -114,7 +114,7 @@ class WhyScreen(Screen[Place | None]):
         if self.why is not None:
             about = f" of {one_line(self.why.role, 30)} · {one_line(self.why.about)}"
             head = (*head, (about, style(colours.soft)))
-            self.others.fill(self.why.others)
+            self.others.show_others(self.why.others)
             self._title(self.why, colours)
         self.path.fit()
         self.header.show(cut(head, self.size.width))
@@ -211,7 +211,7 @@ class Others(Painted):
     def chosen(self) -> Other | None:
         return self.entries[self.at] if self.entries else None
 
-    def fill(self, entries: list[Other]) -> None:
+    def show_others(self, entries: list[Other]) -> None:
         """Shows them, the cursor on the same one as before, or at first on the one that is here."""
         before = self.chosen
         same = [i for i, other in enumerate(entries) if before and other.rollout_id == before.rollout_id]
