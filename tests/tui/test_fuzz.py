@@ -12,7 +12,6 @@ from tests.tui.pseudo import Terminal
 from tui.actions import SCOPES, Scope
 from tui.text import clean, fit, one_line, width, wrap
 
-
 THEMES_OWN = {"style 1", "style 3"}
 """Bold and italic: whether they come depends on what was in sight."""
 
