@@ -23,6 +23,7 @@ from tui.supervisor import supervised
 
 if TYPE_CHECKING:
     from engine.run import Run
+    from tui.app import SelfPlayApp
 
 USAGE_ERROR = 2
 RUNS_DIR_VARIABLE = "SELFPLAY_RUNS_DIR"
@@ -286,23 +287,27 @@ def _folders(args: argparse.Namespace) -> list[Path]:
     return named + (list(runs_dir.iterdir()) if runs_dir.is_dir() else [])
 
 
-def _open_app(args: argparse.Namespace, start: Run | None) -> int:
+def app_of(runs_dir: Path, fps: int = 10, start: Run | None = None) -> SelfPlayApp:
+    """The app over the presets there are and the runs in a folder."""
     from tui import keymap, memory
     from tui.app import SelfPlayApp
 
-    runs_dir: Path = args.runs_dir
-    app = SelfPlayApp(
+    return SelfPlayApp(
         presets=preset_infos,
         runs=lambda: [run_info(item) for item in summaries(runs_dir)],
         create=lambda name: _create(configuration.load(presets.find(name)), runs_dir, None),
         resume=lambda folder: _reopen(folder, None),
         start=start,
-        fps=args.fps,
+        fps=fps,
         keymap=keymap.read(keymap.path()),
         memory=memory.Memory(memory.path()),
         configure=lambda config: _create(config, runs_dir, None),
         judge=weights.verdict,
     )
+
+
+def _open_app(args: argparse.Namespace, start: Run | None) -> int:
+    app = app_of(args.runs_dir, args.fps, start)
     app.run()
     return app.return_code or 0
 
