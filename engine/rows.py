@@ -44,7 +44,7 @@ class StoredEpisode:
     parent: str | None
     trainable: bool
     sitting: bool = False
-    """Whether a person played in it (`engine.sitting`): neither training, unless asked for, nor evaluation."""
+    """Whether a person played in it (`engine.sitting.game`): neither training, unless asked for, nor evaluation."""
 
 
 TABLES = """

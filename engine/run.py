@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from engine import config as configuration
-from engine import guards, past, patience, tracing
+from engine import guards, past
 from engine import store as storage
 from engine.arena import Arena
 from engine.assembly import PROMPT, arena_of, check_biases, distortions
@@ -42,12 +42,14 @@ from engine.keeping import Keeper, Kept
 from engine.mixture import Mixture, task_of
 from engine.past import Past
 from engine.progress import Evaluations, Totals, step_metrics, why_skipped
+from engine.reading import tracing
+from engine.reading.tracing import Trace
 from engine.rollouts import Position, RolloutSource, split_stale
+from engine.sitting.table import Table
 from engine.status import Status
-from engine.steering import Setting, Steering, before
+from engine.steering import patience
+from engine.steering.edits import Setting, Steering, before
 from engine.store import Store
-from engine.table import Table
-from engine.tracing import Trace
 from engine.training.checkpoint import Checkpoint
 from engine.training.trainer import LocalTrainer
 from engine.types import EngineError, GenerateResult, Question, Role, RunError

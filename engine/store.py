@@ -21,8 +21,7 @@ from pathlib import Path
 from typing import IO
 from urllib.parse import quote
 
-from engine import encounters, outlines, rows
-from engine.encounters import Encounter, encounter
+from engine import rows
 from engine.events import (
     CheckpointSaved,
     EditApplied,
@@ -33,7 +32,9 @@ from engine.events import (
     StateChanged,
     StepFinished,
 )
-from engine.outlines import Outline, outlined
+from engine.reading import encounters, outlines
+from engine.reading.encounters import Encounter, encounter
+from engine.reading.outlines import Outline, outlined
 from engine.rows import StoredEpisode
 from engine.types import Credit, EngineError, GenerateResult, Turn
 

@@ -22,7 +22,7 @@ AVERAGE = "average"
 """The player whose weights are a running mean of the policy's (`train.average`): measured, never trained."""
 
 PERSON = "person"
-"""The player who is a person at the table (`engine.sitting`): what they say is recorded, and never trained."""
+"""The player who is a person at the table (`engine.sitting.game`): what they say is recorded, and never trained."""
 
 REWARD_EDIT = "rewards."
 """Before the name of a reward function, in what `Rollout.edits` names beside roles."""

@@ -8,8 +8,8 @@ import pytest
 
 import presets
 from engine.config import Config, ConfigError, RunConfig, TaskConfig, load, parse, set_value
-from engine.drafts import brief, differences, edited
 from engine.keys import Key
+from engine.steering.drafts import brief, differences, edited
 
 NIM = Config(task=TaskConfig(name="nim", options={"openings": 3}), run=RunConfig(steps=80))
 

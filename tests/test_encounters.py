@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.encounters import Encounter
 from engine.events import EvaluationFinished
+from engine.reading.encounters import Encounter
 from engine.store import Store
 from engine.types import GenerateResult, Rollout
 

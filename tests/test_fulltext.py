@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from engine import fulltext
-from engine.fulltext import FILE, Index, SearchError, pieces
-from engine.query import QueryError, parse
+from engine.reading import fulltext
+from engine.reading.fulltext import FILE, Index, SearchError, pieces
+from engine.reading.query import QueryError, parse
 from engine.store import Store
 from engine.types import Completion, GenerateResult, Rollout, Turn
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.drift import WINDOW, drifts, mean_rewards, tau
-from engine.highlights import (
+from engine.reading.drift import WINDOW, drifts, mean_rewards, tau
+from engine.reading.highlights import (
     Highlight,
     Highlights,
     Kind,
@@ -20,7 +20,7 @@ from engine.highlights import (
     repetition,
     upset,
 )
-from engine.outlines import Outline, TurnOutline
+from engine.reading.outlines import Outline, TurnOutline
 from engine.rewards.judge import Judgement
 from engine.rows import StoredEpisode
 from engine.store import StepRecord, Store

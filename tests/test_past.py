@@ -13,9 +13,9 @@ import pytest
 from engine import Arena, EpisodeRequest, Role
 from engine.config import Config, CreditConfig, PastConfig, TaskConfig
 from engine.events import RunState
-from engine.forking import fork, roll_back
 from engine.past import Past, metrics, player
 from engine.run import Run, RunError
+from engine.steering.forking import fork, roll_back
 from engine.store import Store
 from engine.types import GenerateResult, Rollout
 from tests.test_run import facts, small

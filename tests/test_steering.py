@@ -12,10 +12,10 @@ from engine import Arena, EpisodeRequest, Task
 from engine import config as configuration
 from engine.config import Config, ConfigError
 from engine.events import EditApplied, RunState, StepFinished
-from engine.forking import UNDONE, fork, roll_back
 from engine.mixture import Mixture, Part
 from engine.run import Run, RunError
-from engine.steering import before
+from engine.steering.edits import before
+from engine.steering.forking import UNDONE, fork, roll_back
 from engine.store import Store, StoreError
 from engine.training import checkpoint
 from tests.test_run import facts, small, until

@@ -16,8 +16,8 @@ from engine.config import load, parse
 from engine.events import RunState, TurnFinished
 from engine.inference.scripted import ScriptedClient
 from engine.run import Run
-from engine.seats import LONGEST, Seats
-from engine.sitting import Sitting
+from engine.sitting.game import Sitting
+from engine.sitting.seats import LONGEST, Seats
 from engine.store import Store, StoreError
 from engine.types import PERSON, RunError
 from tests.test_run import facts, small, until

@@ -11,14 +11,14 @@ from statistics import fmean, stdev
 
 import pytest
 
-from engine import tracing
 from engine.config import Config, parse
 from engine.credit import GRPOCredit
 from engine.events import CreditAssigned, StepFinished
+from engine.reading import tracing
+from engine.reading.tracing import Trace
 from engine.rows import ADDED, StoredEpisode
 from engine.run import Run
 from engine.store import Store
-from engine.tracing import Trace
 from engine.types import Completion, Credit, Fate, GenerateResult, Learnt, Rollout, Turn
 from tests.test_run import small
 from tui.why import Sum, Why, explain

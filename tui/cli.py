@@ -79,8 +79,8 @@ def resume(args: argparse.Namespace) -> int:
 
 
 def fork(args: argparse.Namespace) -> int:
-    from engine.forking import fork as forked
     from engine.run import RunError
+    from engine.steering.forking import fork as forked
     from engine.task import TaskError
 
     source = _find_run(args.run, args.runs_dir)

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from engine.config import Config, ConfigError
-from engine.drafts import differences
+from engine.steering.drafts import differences
 from engine.store import StoreError
 from engine.summaries import courses, settings
 from tui.drawing.model import ChartModel, Curve

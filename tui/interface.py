@@ -17,10 +17,10 @@ from engine.types import GenerateResult, Question, Role
 if TYPE_CHECKING:
     from engine.config import Config
     from engine.keeping import Kept
-    from engine.seats import Ask
-    from engine.steering import Setting
-    from engine.table import Opponent, Place
-    from engine.tracing import Trace
+    from engine.reading.tracing import Trace
+    from engine.sitting.seats import Ask
+    from engine.sitting.table import Opponent, Place
+    from engine.steering.edits import Setting
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class StatusLike(Protocol):
 
 
 class SittingLike(Protocol):
-    """An episode in which the person plays: the part of `engine.sitting.Sitting` that is shown."""
+    """An episode in which the person plays: the part of `engine.sitting.game.Sitting` that is shown."""
 
     @property
     def id(self) -> str: ...
@@ -112,7 +112,7 @@ class SittingLike(Protocol):
 
 
 class TableLike(Protocol):
-    """Where a person sits down with the run's players: the part of `engine.table.Table` that is used."""
+    """Where a person sits down with the run's players: the part of `engine.sitting.table.Table` that is used."""
 
     @property
     def is_ready(self) -> bool: ...
@@ -205,13 +205,13 @@ class RunLike(Protocol):
 
 
 def _roll_back(folder: Path, step: int, keep_edits: bool) -> None:
-    from engine.forking import roll_back
+    from engine.steering.forking import roll_back
 
     roll_back(folder, step, keep_edits=keep_edits)
 
 
 def _fork(folder: Path, step: int, name: str | None, changes: Sequence[str]) -> Path:
-    from engine.forking import fork
+    from engine.steering.forking import fork
 
     return fork(folder, folder.absolute().parent, step=step, name=name, changes=changes)
 

@@ -20,7 +20,7 @@ from tui.words import label, number, plural
 
 if TYPE_CHECKING:
     from engine.keeping import Kept
-    from engine.steering import Setting
+    from engine.steering.edits import Setting
 
 ROLE = "role "
 """How the target of a prompt's edit begins."""

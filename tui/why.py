@@ -13,8 +13,8 @@ from engine.types import Credit, Fate, Rollout, Turn
 from tui.words import MINUS, plural, signed
 
 if TYPE_CHECKING:
+    from engine.reading.tracing import Member, Trace
     from engine.rows import StoredEpisode
-    from engine.tracing import Member, Trace
 
 WRITTEN = 8
 """Rewards of a group whose sum is written out; of more only the sum is."""

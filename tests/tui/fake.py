@@ -30,8 +30,8 @@ from engine.events import (
     TurnStarted,
 )
 from engine.keeping import Kept
-from engine.steering import Setting
-from engine.tracing import Trace
+from engine.reading.tracing import Trace
+from engine.steering.edits import Setting
 from engine.types import Completion, GenerateResult, Message, Question, Role, Rollout, RunError, Turn
 from tests.tui.fake_record import FakeRecord, credited, learn, logprob
 from tests.tui.fake_table import FakeTable

@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
 
-from engine import tracing
-from engine.tracing import Trace
+from engine.reading import tracing
+from engine.reading.tracing import Trace
 from engine.types import Credit, Fate, GenerateResult, Learnt
 
 DECAY = 0.95

@@ -11,9 +11,9 @@ import pytest
 from engine.events import CheckpointSaved, EditApplied, EvaluationFinished, StepFinished
 from engine.store import Store as Record
 from engine.store import StoreError
-from tui import overlay
-from tui.board import MOST, STRENGTHS, Board, last, listed
-from tui.overlay import Recorded
+from tui.metrics import overlay
+from tui.metrics.board import MOST, STRENGTHS, Board, last, listed
+from tui.metrics.overlay import Recorded
 from tui.series import Series, smoothed
 from tui.state import Store
 

@@ -8,9 +8,9 @@ import random
 import pytest
 
 from tests.tui.hostile import CHOSEN, random_strings
-from tui.heat import Spelling, joined, legend, levels, lines, look
 from tui.text import clean, wrap
 from tui.theme import PALETTES
+from tui.transcript.heat import Spelling, joined, legend, levels, lines, look
 
 DUSK = PALETTES["dusk"]
 

@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from engine.encounters import Encounter
 from engine.events import EvaluationFinished
 from engine.ratings import bradley_terry
+from engine.reading.encounters import Encounter
 from engine.store import Store
 from engine.types import Completion, GenerateResult, Rollout, Turn
 from tests.tui.clock import Clock
 from tests.tui.fake import FakeRun
 from tests.tui.look import SIZES, play, seen, still, until, watching
-from tui.league import GAMES, LISTED, League, Player, Standings, why_nothing
-from tui.leaguelines import table
+from tui.league.lines import table
+from tui.league.standings import GAMES, LISTED, League, Player, Standings, why_nothing
 from tui.screens.league import GAMES as GAMES_PANE
 from tui.screens.league import PAYOFFS, RATINGS, LeagueScreen
 from tui.screens.run import RunScreen

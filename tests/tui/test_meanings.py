@@ -14,7 +14,7 @@ import pytest
 import presets
 from engine import config, matches, progress
 from engine.training import learner, measures
-from tui.meanings import FAMILIES, OWN, TABLE, is_known, meaning
+from tui.metrics.meanings import FAMILIES, OWN, TABLE, is_known, meaning
 
 ROOT = Path(__file__).parents[2]
 

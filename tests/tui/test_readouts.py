@@ -10,8 +10,8 @@ from engine.events import EpisodeFinished, EvaluationFinished, RunState, StateCh
 from engine.types import GenerateResult, Rollout
 from tests.tui.fake import FakeStatus
 from tui import readouts
-from tui.charts import charts
 from tui.health import Finding, findings
+from tui.metrics.charts import charts
 from tui.state import Store
 from tui.text import width
 from tui.theme import DUSK

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.fulltext import Found, Hit
-from engine.highlights import Highlight, Kind
 from engine.ratings import Rating
+from engine.reading.fulltext import Found, Hit
+from engine.reading.highlights import Highlight, Kind
 from engine.store import Store, StoreError
 from tests.tui.hostile import CHOSEN, random_strings
 from tests.tui.played import UPSET, add_step, record

@@ -7,8 +7,8 @@ import pytest
 from engine.events import EpisodeFinished, EpisodeStarted
 from engine.types import GenerateResult, Rollout
 from tests.tui.clock import Clock
-from tui.rows import SETTLE, SPARE, STALE, Rows
 from tui.state import Store
+from tui.wall.rows import SETTLE, SPARE, STALE, Rows
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from tui.app import SelfPlayApp
 from tui.screens.run import RunScreen
 from tui.state import Store
 from tui.theme import PALETTES
-from tui.turns import outcome
+from tui.transcript.turns import outcome
 from tui.views import EpisodeView
 
 

@@ -7,10 +7,10 @@ import pytest
 from engine.events import EpisodeFinished, EpisodeStarted
 from engine.types import GenerateResult, Rollout
 from tests.tui.clock import Clock
-from tui.rows import SETTLE, Rows
 from tui.state import Store
-from tui.trees import forest, parent_of
 from tui.views import EpisodeView
+from tui.wall.rows import SETTLE, Rows
+from tui.wall.trees import forest, parent_of
 
 
 @pytest.fixture

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from engine.query import QueryError
-from engine.query import parse as parse_search
+from engine.reading.query import QueryError
+from engine.reading.query import parse as parse_search
 from tui.state import Store
 from tui.views import EpisodeView, TurnView
-from tui.wallfilter import parse
+from tui.wall.filter import parse
 
 
 @pytest.fixture

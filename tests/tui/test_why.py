@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
+from engine.reading.tracing import Member
 from engine.store import StoreError
-from engine.tracing import Member
 from engine.types import Turn
 from tests.tui.clock import Clock
 from tests.tui.fake import FakeRun

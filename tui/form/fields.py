@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from engine.config import KEYS, Config
-from engine.drafts import text_of
 from engine.keys import Key
 from engine.options import Options
+from engine.steering.drafts import text_of
 from engine.types import Role
 
 GENERAL = "general"

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from engine.config import Config, read_value
-from engine.drafts import edited
+from engine.steering.drafts import edited
 from tui.form.fields import Field, TaskFacts, fields
 
 OPEN = ("general", "task", "run", "train")

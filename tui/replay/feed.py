@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from engine.highlights import Highlight, Kind
+from engine.reading.highlights import Highlight, Kind
 from tui.text import fit, one_line, width, wrap
 from tui.theme import Palette, style
 from tui.widgets.painted import Line, spread

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from engine.fulltext import Found, Index
-from engine.highlights import Highlight
-from engine.outlines import Outline
-from engine.query import Query
 from engine.ratings import Rating
+from engine.reading.fulltext import Found, Index
+from engine.reading.highlights import Highlight
+from engine.reading.outlines import Outline
+from engine.reading.query import Query
 from engine.store import StoreError
 from engine.types import GenerateResult
 from tui.replay.desk import Desk, T, Tool

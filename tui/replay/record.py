@@ -10,11 +10,11 @@ from pathlib import Path
 from statistics import fmean
 
 from engine.config import Config, ConfigError, load
-from engine.drift import drifts, mean_rewards
 from engine.events import CheckpointSaved, EditApplied, EpisodeFinished, EvaluationFinished, Notice, StateChanged
-from engine.highlights import Highlight, Highlights
-from engine.outlines import Outline
 from engine.ratings import Game, Rating, bradley_terry
+from engine.reading.drift import drifts, mean_rewards
+from engine.reading.highlights import Highlight, Highlights
+from engine.reading.outlines import Outline
 from engine.store import StepRecord, Store, StoreError, in_use
 from engine.summaries import CONFIG
 from engine.types import REWARD_EDIT, GenerateResult

@@ -8,7 +8,7 @@ from textual.screen import Screen
 
 import presets
 from engine.config import Config
-from engine.drafts import brief
+from engine.steering.drafts import brief
 from tui.screens.dialog import Confirm
 from tui.screens.texts import AskName
 from tui.text import one_line

@@ -8,11 +8,12 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from engine.types import EngineError
-from tui import clipboard, leaguelines
+from tui import clipboard
 from tui.actions import bindings
 from tui.commands import give, say
-from tui.league import League, Played, why_nothing
-from tui.leaguereading import LeagueReading
+from tui.league import lines
+from tui.league.reading import LeagueReading
+from tui.league.standings import League, Played, why_nothing
 from tui.session import Session
 from tui.text import one_line, wrap
 from tui.theme import Palette, palette, style
@@ -118,7 +119,7 @@ class LeagueScreen(Screen[str | None]):
         self.matrix.nothing = self._why(self.matrix.cells, colours)
         self.matrix.fill(self.league)
         cells = self.ratings.cells
-        rated = leaguelines.ratings(self.league, cells, colours) if self.league is not None else None
+        rated = lines.ratings(self.league, cells, colours) if self.league is not None else None
         self.ratings.show(rated or self._why(cells, colours))
         self._draw_header(colours)
         self._draw_games()
@@ -142,14 +143,14 @@ class LeagueScreen(Screen[str | None]):
         words = "They did not meet." if pair is not None else "No games."
         self.list.nothing = [((f" {words}", soft),)]
         games = self.games
-        self.list.show(len(games), lambda place, *how: [leaguelines.game(games[place], *how)])
+        self.list.show(len(games), lambda place, *how: [lines.game(games[place], *how)])
         told: list[Line] = [(), (), ()]
         if self.league is not None and pair is not None:
             many = len(self.league.players)
             told = [
                 ((plural(many, "player"), soft),),
                 (("mean reward of the row · games", soft),),
-                ((leaguelines.pair(*pair, cell), soft),),
+                ((lines.pair(*pair, cell), soft),),
             ]
         for pane, line in zip(self.board.panes, told, strict=True):
             pane.title.show(line)
@@ -196,7 +197,7 @@ class LeagueScreen(Screen[str | None]):
         if self.league is None:
             say(self, "There is nothing to copy yet.", "warning")
         else:
-            give(self, self._copy(leaguelines.table(self.league)))
+            give(self, self._copy(lines.table(self.league)))
 
     async def _copy(self, text: str) -> None:
         say(self, f"The league is copied by {await clipboard.copy(text, self.app.copy_to_clipboard)}.")

@@ -15,16 +15,16 @@ from textual.screen import Screen
 from textual.widgets import Input, Static
 
 from engine.store import StoreError
-from tui import clipboard, overlay
-from tui import metrics as lines
+from tui import clipboard
 from tui.actions import bindings
-from tui.board import Board
-from tui.charts import charts
 from tui.drawing import files
 from tui.drawing.model import ChartModel
 from tui.drawing.svg import svg
 from tui.drawing.table import rows, written
 from tui.interface import RunInfo
+from tui.metrics import lines, overlay
+from tui.metrics.board import Board
+from tui.metrics.charts import charts
 from tui.screens.beside import RunChoice
 from tui.session import Session
 from tui.text import one_line

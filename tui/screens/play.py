@@ -28,7 +28,7 @@ from tui.widgets.seating import Seating
 from tui.words import elapsed
 
 if TYPE_CHECKING:
-    from engine.seats import Ask
+    from engine.sitting.seats import Ask
 
 Phase = Literal["choosing", "loading", "playing", "over"]
 

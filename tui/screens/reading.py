@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from engine.reading.tracing import Trace
 from engine.rows import StoredEpisode
-from engine.tracing import Trace
 from engine.types import Completion, Rollout, Turn
 from tui import clipboard
 from tui.commands import give, say
 from tui.screens.why import Place, WhyScreen
 from tui.text import one_line
-from tui.turns import plain, plain_turn
+from tui.transcript.turns import plain, plain_turn
 from tui.views import EpisodeView
 
 if TYPE_CHECKING:

@@ -12,12 +12,11 @@ from textual.screen import Screen
 from textual.timer import Timer
 from textual.widget import Widget
 
-from engine.highlights import Highlight
-from engine.outlines import Outline
 from engine.ratings import Rating
+from engine.reading.highlights import Highlight
+from engine.reading.outlines import Outline
 from engine.types import EngineError
-from tui.charts import ChartModel, charts
-from tui.episoderow import row
+from tui.metrics.charts import ChartModel, charts
 from tui.replay import feed, figures, headings
 from tui.replay.feed import Entry
 from tui.replay.pins import PinError
@@ -27,6 +26,7 @@ from tui.state import Store as State
 from tui.text import clean, one_line, wrap
 from tui.theme import Palette, palette, style
 from tui.views import EpisodeView
+from tui.wall.line import row
 from tui.widgets.board import Board
 from tui.widgets.keybar import KeyBar
 from tui.widgets.painted import Line, OneLine, Painted

@@ -9,8 +9,8 @@ from textual import events
 from textual.app import App
 from textual.timer import Timer
 
-from engine import tracing
-from engine.tracing import Trace
+from engine.reading import tracing
+from engine.reading.tracing import Trace
 from tui import clipboard
 from tui.actions import bindings
 from tui.interface import PresetInfo, RunInfo
@@ -20,7 +20,7 @@ from tui.screens.record import READ, RecordScreen
 from tui.screens.search import Searched, SearchScreen
 from tui.screens.why import Place, WhyScreen
 from tui.text import one_line
-from tui.turns import plain
+from tui.transcript.turns import plain
 from tui.widgets.board import Board
 from tui.widgets.chart import Chart
 from tui.widgets.panetabs import PaneTabs

@@ -16,8 +16,8 @@ from textual.widget import Widget
 from engine.events import RunState
 from tui import commands, readouts
 from tui.actions import bindings
-from tui.charts import charts
 from tui.health import findings
+from tui.metrics.charts import charts
 from tui.screens import reading, walling
 from tui.screens.play import PlayScreen
 from tui.screens.questions import Questions

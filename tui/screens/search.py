@@ -11,8 +11,8 @@ from textual.screen import ModalScreen
 from textual.timer import Timer
 from textual.widgets import Input
 
-from engine.fulltext import Found, Hit
-from engine.query import QueryError, parse
+from engine.reading.fulltext import Found, Hit
+from engine.reading.query import QueryError, parse
 from engine.types import EngineError
 from tui.actions import bindings
 from tui.replay.reading import SLICE, Reading

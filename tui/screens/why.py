@@ -24,7 +24,7 @@ from tui.widgets.painted import BLANK, Line, OneLine, Painted, cut
 from tui.widgets.pane import Pane
 
 if TYPE_CHECKING:
-    from engine.tracing import Trace
+    from engine.reading.tracing import Trace
 
 BROAD = 110
 """Cells from which on the group stands beside the path."""

@@ -6,8 +6,8 @@
     chart.cursor = 40  # a line at step 40, and in the legend each curve's value there; None takes it away
 
 Several curves in one chart are told apart by colour, by dash, and by a sign that stands at a curve's end and
-before its name. What is shown is made of plain values, `tui.drawing.model`; `tui.charts.charts` makes those of a
-run, and `tui.overlay.read` the series of a run's folder.
+before its name. What is shown is made of plain values, `tui.drawing.model`; `tui.metrics.charts` makes those of a
+run, and `tui.metrics.overlay.read` the series of a run's folder.
 """
 
 from __future__ import annotations

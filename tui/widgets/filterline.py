@@ -10,10 +10,10 @@ from textual.containers import Vertical
 from textual.timer import Timer
 from textual.widgets import Input
 
-from engine.query import QueryError
+from engine.reading.query import QueryError
 from tui.text import one_line, wrap
 from tui.theme import palette, style
-from tui.wallfilter import HELP, parse
+from tui.wall.filter import HELP, parse
 from tui.widgets.painted import Line, Painted
 from tui.widgets.wall import Wall
 

@@ -6,9 +6,9 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from engine.types import Turn
-from tui.heat import BROKEN, Decode, Spelling, joined, levels, lines
 from tui.text import LIMIT
 from tui.theme import Palette
+from tui.transcript.heat import BROKEN, Decode, Spelling, joined, levels, lines
 from tui.views import EpisodeView, TurnView
 from tui.widgets.painted import Line
 

@@ -8,8 +8,8 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
-from tui.league import Cell, League, Player
-from tui.leaguelines import COLUMN, NAME, heading, payoffs
+from tui.league.lines import COLUMN, NAME, heading, payoffs
+from tui.league.standings import Cell, League, Player
 from tui.widgets.painted import BLANK, Line, Painted
 
 

@@ -15,7 +15,7 @@ from tui.text import one_line
 from tui.theme import sign
 
 if TYPE_CHECKING:
-    from engine.table import Opponent, Place
+    from engine.sitting.table import Opponent, Place
 
 
 class Seating(Horizontal):

@@ -18,7 +18,7 @@ from tui.widgets.choice import Choice
 from tui.widgets.painted import Painted
 
 if TYPE_CHECKING:
-    from engine.steering import Setting
+    from engine.steering.edits import Setting
 
 
 class Setter(Vertical):

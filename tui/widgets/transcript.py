@@ -10,18 +10,18 @@ from textual import events
 from textual.message import Message
 from textual.strip import Strip
 
-from tui.columns import BESIDE, RULE, Spot, bands, beside, columns
-from tui.heat import MODES, legend
 from tui.state import Store
 from tui.text import wrap
 from tui.theme import style
-from tui.turns import heading, outcome, turn_lines
+from tui.transcript.columns import BESIDE, RULE, Spot, bands, beside, columns
+from tui.transcript.heat import MODES, legend
+from tui.transcript.turns import heading, outcome, turn_lines
 from tui.views import EpisodeView, TurnView, recorded
 from tui.widgets.heated import Heated
 from tui.widgets.painted import BLANK, Line, Painted, cut, strip
 
 if TYPE_CHECKING:
-    from engine.tracing import Trace
+    from engine.reading.tracing import Trace
 
 LATEST = 200
 """Turns shown; the first ones of a longer episode are left out, and said to be."""

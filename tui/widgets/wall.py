@@ -10,12 +10,12 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.strip import Strip
 
-from tui.episoderow import MARK, row
-from tui.rows import Rows
 from tui.state import Store
 from tui.theme import style
 from tui.views import EpisodeView
-from tui.wallfilter import WallFilter
+from tui.wall.filter import WallFilter
+from tui.wall.line import MARK, row
+from tui.wall.rows import Rows
 from tui.widgets.painted import BLANK, Line, LineView, cut, strip
 from tui.words import plural
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tui.state import Store
-from tui.trees import Forest, folded_away, forest
 from tui.views import EpisodeView
+from tui.wall.trees import Forest, folded_away, forest
 
 SETTLE = 0.8
 """Seconds an ended episode keeps its row, while there is room for others."""

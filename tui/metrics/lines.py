@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tui.board import Board, last, listed
+from tui.metrics.board import Board, last, listed
 from tui.text import fit, one_line, wrap
 from tui.theme import Palette, style
 from tui.widgets.checklist import Item

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from engine.store import Store
-from tui.league import League, Standings
+from tui.league.standings import League, Standings
 from tui.replay.desk import Desk
 
 PAGE = 512

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from statistics import fmean, median
 
-from engine.drift import Drift
-from engine.outlines import Outline, TurnOutline
+from engine.reading.drift import Drift
+from engine.reading.outlines import Outline, TurnOutline
 
 UPSET = 0.7
 """Share of its peers' range of rewards that a reward is off by, to be an upset."""

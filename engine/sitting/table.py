@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from engine import past
 from engine.mixture import task_of
 from engine.rollouts import Position
-from engine.sitting import Sitting, seated
+from engine.sitting.game import Sitting, seated
 from engine.training import checkpoint
 from engine.training.trainer import LocalTrainer
 from engine.types import AVERAGE, BASE, POLICY, EngineError, GenerateResult, RunError

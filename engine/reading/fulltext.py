@@ -2,7 +2,7 @@
 
 The index is a file of its own beside the record (in the user's cache where that folder can't be written to), built
 by SQLite's FTS5 and brought up to date step by step, also while the run goes on. It holds nothing that can't be
-made again: one that is damaged or of another format is replaced. What to look for is read by `engine.query`.
+made again: one that is damaged or of another format is replaced. What to look for is read by `query`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from engine.folders import beside
-from engine.query import Query
+from engine.reading.query import Query
 from engine.store import Store, address
 from engine.types import EngineError
 

@@ -23,7 +23,7 @@ from engine.guards import told
 from engine.inference.tokenizer import Tokenizer
 from engine.mixture import Mixture
 from engine.rollouts import Position
-from engine.seats import Ask, Seats
+from engine.sitting.seats import Ask, Seats
 from engine.store import SITTING
 from engine.types import PERSON, POLICY, EpisodeRequest, GenerateResult, RunError
 

@@ -1,4 +1,4 @@
-"""Which episodes the wall shows, as a person writes it: the terms of `engine.query`, over what is in memory.
+"""Which episodes the wall shows, as a person writes it: the terms of `engine.reading.query`, over memory.
 
     role:Pro task:debate reward<0 illegal live "a multiple of four" take* -forfeit
 
@@ -14,7 +14,7 @@ import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from engine.query import REWARD, STEPS, TOKEN, QueryError
+from engine.reading.query import REWARD, STEPS, TOKEN, QueryError
 from tui.state import Store
 from tui.views import EpisodeView, TurnView
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tui.charts import marks
 from tui.drawing.model import ChartModel, Curve
-from tui.meanings import FAMILIES, meaning
-from tui.overlay import Recorded
+from tui.metrics.charts import marks
+from tui.metrics.meanings import FAMILIES, meaning
+from tui.metrics.overlay import Recorded
 from tui.series import Array, Series, smoothed
 from tui.state import Store
 from tui.text import one_line

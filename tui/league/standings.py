@@ -14,8 +14,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import combinations, pairwise
 
-from engine.encounters import Encounter
 from engine.ratings import Rating, rated
+from engine.reading.encounters import Encounter
 from engine.types import AVERAGE, PERSON, POLICY
 
 LEARNERS = frozenset((POLICY, AVERAGE))

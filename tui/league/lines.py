@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.style import Style
 
 from engine.ratings import Rating
-from tui.league import Cell, League, Played, Player
+from tui.league.standings import Cell, League, Played, Player
 from tui.text import fit, one_line
 from tui.theme import Palette, style
 from tui.widgets.painted import Line

@@ -1,0 +1,1 @@
+"""What a person changes of a run: numbered edits at work, drafts of configurations, going back, forks."""
