@@ -1,4 +1,4 @@
-"""Draws the pictures of the README: the app on a real run of `nim-pocket`, each screen as an SVG.
+"""Draws the pictures of the README and of app.md: the app on a real run of `nim-pocket`, each screen as an SVG.
 
     uv run python docs/pictures.py docs/pictures
 
@@ -36,6 +36,7 @@ async def main(folder: Path) -> None:
         app = app_of(Path(runs))
         async with app.run_test(size=SIZE) as pilot:
             await until(pilot, lambda: PRESET in seen(app))
+            await pilot.pause(3.0)  # for what a thread finds out of each preset
             save(app, folder / "home.svg")
             await pilot.press("enter")
             for name, step, keys, shows in PICTURES:
