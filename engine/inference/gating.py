@@ -43,13 +43,13 @@ BACKWARD = """
 
 def swiglu(gate: mx.array, x: mx.array) -> mx.array:
     """silu(gate) · x, of equal shapes."""
-    return _made(_forward(), [gate, x], 1)[0]
+    return _made(_forward(), [gate, x.astype(gate.dtype)], 1)[0]
 
 
 def swiglu_vjp(gate: mx.array, x: mx.array, cotangent: mx.array) -> tuple[mx.array, mx.array]:
     """The gradients by `gate` and by `x`."""
-    by_gate, by_x = _made(_backward(), [gate, x, cotangent.astype(gate.dtype)], 2)
-    return by_gate, by_x
+    by_gate, by_x = _made(_backward(), [gate, x.astype(gate.dtype), cotangent.astype(gate.dtype)], 2)
+    return by_gate, by_x.astype(x.dtype)
 
 
 def _made(kernel: Any, inputs: Sequence[mx.array], outputs: int) -> list[mx.array]:

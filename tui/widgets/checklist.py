@@ -8,13 +8,13 @@ from typing import ClassVar
 
 from rich.style import Style
 from textual import events
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.message import Message
 from textual.strip import Strip
 
 from tui.text import fit, one_line, width
 from tui.theme import style
-from tui.widgets.painted import BLANK, Line, LineView, spread, strip
+from tui.widgets.painted import BLANK, CURSOR, Line, LineView, spread, strip
 
 CHOSEN, NOT_CHOSEN = "▣", "▢"
 
@@ -33,12 +33,7 @@ class CheckList(LineView, can_focus=True):
     """Items with a cursor. It says which were chosen or are looked at; who hears it shows the new items."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "move(-1)", "Up", show=False),
-        Binding("down,j", "move(1)", "Down", show=False),
-        Binding("pageup", "page(-1)", "Page up", show=False),
-        Binding("pagedown", "page(1)", "Page down", show=False),
-        Binding("home", "move(-100000)", "First", show=False),
-        Binding("end", "move(100000)", "Last", show=False),
+        *CURSOR,
     ]
 
     class Toggled(Message):

@@ -8,11 +8,11 @@ from typing import ClassVar
 
 from rich.style import Style
 from textual import events
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.message import Message
 from textual.strip import Strip
 
-from tui.widgets.painted import BLANK, Line, LineView, strip
+from tui.widgets.painted import BLANK, CURSOR, Line, LineView, strip
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +28,7 @@ class Choice(LineView, can_focus=True):
     """Keeps its cursor on the entry of one id, whatever comes and goes around it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "move(-1)", "Up", show=False),
-        Binding("down,j", "move(1)", "Down", show=False),
-        Binding("pageup", "page(-1)", "Page up", show=False),
-        Binding("pagedown", "page(1)", "Page down", show=False),
-        Binding("home", "move(-100000)", "First", show=False),
-        Binding("end", "move(100000)", "Last", show=False),
+        *CURSOR,
     ]
 
     class Moved(Message):

@@ -7,6 +7,7 @@ from typing import cast
 
 from rich.segment import Segment
 from rich.style import Style
+from textual.binding import Binding
 from textual.geometry import Size
 from textual.reactive import Reactive
 from textual.scroll_view import ScrollView
@@ -20,6 +21,16 @@ Line = tuple[tuple[str, Style | None], ...]
 """Cleaned text and its style, left to right; no newline anywhere."""
 
 BLANK: Line = ()
+
+CURSOR = (
+    Binding("up,k", "move(-1)", "Up", show=False),
+    Binding("down,j", "move(1)", "Down", show=False),
+    Binding("pageup", "page(-1)", "Page up", show=False),
+    Binding("pagedown", "page(1)", "Page down", show=False),
+    Binding("home", "move(-1000000)", "First", show=False),
+    Binding("end", "move(1000000)", "Last", show=False),
+)
+"""What moves a cursor through lines, in every list alike; it has `action_move` and `action_page`."""
 
 
 def span(line: Line) -> int:

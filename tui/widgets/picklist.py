@@ -12,7 +12,7 @@ from textual.message import Message
 from textual.strip import Strip
 
 from tui.theme import Palette
-from tui.widgets.painted import BLANK, Line, LineView, strip
+from tui.widgets.painted import BLANK, CURSOR, Line, LineView, strip
 
 Paint = Callable[[int, int, Palette, bool], list[Line]]
 """(place, cells, colours, chosen) → the lines of that entry."""
@@ -22,12 +22,7 @@ class PickList(LineView, can_focus=True):
     """Entries of `tall` lines each. `Picked` tells that a person moved to one, `opened` that they asked for it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "move(-1)", "Up", show=False),
-        Binding("down,j", "move(1)", "Down", show=False),
-        Binding("pageup", "page(-1)", "Page up", show=False),
-        Binding("pagedown", "page(1)", "Page down", show=False),
-        Binding("home", "move(-1000000)", "First", show=False),
-        Binding("end", "move(1000000)", "Last", show=False),
+        *CURSOR,
         Binding("enter", "open", "Open", show=False),
     ]
 

@@ -16,7 +16,7 @@ from tui.views import EpisodeView
 from tui.wall.filter import WallFilter
 from tui.wall.line import MARK, row
 from tui.wall.rows import Rows
-from tui.widgets.painted import BLANK, Line, LineView, cut, strip
+from tui.widgets.painted import BLANK, CURSOR, Line, LineView, cut, strip
 from tui.words import plural
 
 FRESH = 0.6
@@ -31,12 +31,7 @@ class Wall(LineView, can_focus=True):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "move(-1)", "Up", show=False),
-        Binding("down,j", "move(1)", "Down", show=False),
-        Binding("pageup", "page(-1)", "Page up", show=False),
-        Binding("pagedown", "page(1)", "Page down", show=False),
-        Binding("home", "move(-100000)", "First", show=False),
-        Binding("end", "move(100000)", "Last", show=False),
+        *CURSOR,
         Binding("enter", "open", "Read it", show=False),
     ]
 
