@@ -15,12 +15,13 @@ import mlx.nn as nn
 from mlx.utils import tree_unflatten
 
 from engine.config import LoRAConfig
-from engine.inference import experts
+from engine.inference import experts, siblings
 from engine.inference.adapter_folders import AdapterError
 from engine.inference.experts import SlotExperts
 from engine.inference.families import Families, Packed
 from engine.inference.linears import Active, DoRALinear, FullLinear, Parameters, SlotLinear
 from engine.inference.models import LanguageModel
+from engine.inference.siblings import Joined, Siblings
 
 KINDS: dict[str, type[SlotLinear]] = {"lora": SlotLinear, "dora": DoRALinear, "full": FullLinear}
 
@@ -46,8 +47,11 @@ class AdaptedLayers:
         self._linears: list[SlotLinear] = []
         self._active = active
         self._blocks = _blocks(lm, lora)
+        self._siblings: list[Siblings] = []
         self._install(lm)
         self.families = Families(self.shapes)
+        self.joined = Joined(self.families, self._siblings)
+        """How `families` lie while they are learnt."""
 
     def initial(self, seed: int) -> Parameters:
         """A fresh adapter that changes nothing yet: A uniform within ±1/√in, m the norms, all else zero.
@@ -148,12 +152,13 @@ class AdaptedLayers:
         """Put slot-aware modules in the place of those to adapt."""
         rank, routers = self.lora.rank, experts.routers(layer)
         wrapped: list[tuple[str, nn.Module]] = []
+        linears: dict[str, SlotLinear] = {}
         for path, module in layer.named_modules():
             if isinstance(module, (nn.Linear, nn.QuantizedLinear)):
                 if self._named(path) or not (self.lora.layers or path in routers):
                     linear = KINDS[self.lora.kind](module, f"{name}.{path}", self._active)
                     self._add(path, linear.shapes(rank))
-                    self._linears.append(linear)
+                    linears[path] = linear
                     wrapped.append((path, linear))
             elif isinstance(module, experts.EXPERTS):
                 adapted = [
@@ -165,6 +170,8 @@ class AdaptedLayers:
                         self._add(f"{path}.{key}", whole.shapes(key, rank))
                     wrapped.append((path, whole))
         layer.update_modules(tree_unflatten(wrapped))
+        self._linears += linears.values()
+        self._siblings += siblings.join(linears, self._active) if siblings.worthwhile() else []
 
     def _add(self, path: str, shapes: dict[str, tuple[int, ...]]) -> None:
         self.shapes |= shapes

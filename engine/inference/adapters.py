@@ -206,20 +206,18 @@ class Adapters:
         packed then: MLX's gradient of one part of an array is of the size of the array.
         """
 
+        joined, names = self._layers.joined, list(packed)
+
+        def stacks(*arrays: mx.array) -> list[mx.array]:
+            return joined.stacks(self._as_computed(dict(zip(names, arrays, strict=True))))
+
         def of_parts(parts: Parameters) -> tuple[mx.array, Measured]:
             with self._using(parts, None):
                 return function()
 
-        parts = self.families.unpack(self._as_computed(packed))
-        (value, measured), by_parts = mx.value_and_grad(of_parts)(parts)
-        by_computed, names = self.families.pack(by_parts), list(packed)
-
-        def computed(*arrays: mx.array) -> list[mx.array]:
-            made = self._as_computed(dict(zip(names, arrays, strict=True)))
-            return [made[name] for name in names]
-
-        cotangents = [by_computed[name] for name in names]
-        _, gradients = mx.vjp(computed, [packed[name] for name in names], cotangents)
+        arrays = [packed[name] for name in names]
+        (value, measured), by_parts = mx.value_and_grad(of_parts)(joined.unpack(stacks(*arrays)))
+        _, gradients = mx.vjp(stacks, arrays, joined.pack(by_parts))
         return value, measured, dict(zip(names, gradients, strict=True))
 
     @property

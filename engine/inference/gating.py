@@ -10,11 +10,26 @@ import mlx.core as mx
 
 from engine.inference.kernels import PACK, THREADS
 
+# gate, x and the cotangent are [n, columns], each with its own strides: linears that are computed as one hand out
+# parts of what they made. Outputs are contiguous.
+READ = """
+template <typename T, int N>
+__device__ Pack<T, N> read(const T* from, long row, long column, const int64_t* strides) {
+  const T* first = from + row * strides[0] + column * strides[1];
+  if (strides[1] == 1 && reinterpret_cast<size_t>(first) % sizeof(Pack<T, N>) == 0)
+    return *reinterpret_cast<const Pack<T, N>*>(first);
+  Pack<T, N> found;
+  for (int k = 0; k < N; k++) found.v[k] = first[k * strides[1]];
+  return found;
+}
+"""
+
 FORWARD = """
-  const long i = ((long)blockIdx.x * blockDim.x + threadIdx.x) * N;
-  if (i >= gate_shape[0]) return;
-  const Pack<T, N> g = *reinterpret_cast<const Pack<T, N>*>(gate + i);
-  const Pack<T, N> v = *reinterpret_cast<const Pack<T, N>*>(x + i);
+  const long columns = gate_shape[1], i = ((long)blockIdx.x * blockDim.x + threadIdx.x) * N;
+  const long row = i / columns, column = i % columns;
+  if (row >= gate_shape[0]) return;
+  const Pack<T, N> g = read<T, N>(gate, row, column, gate_strides.data());
+  const Pack<T, N> v = read<T, N>(x, row, column, x_strides.data());
   Pack<T, N> made;
   for (int k = 0; k < N; k++) {
     const float z = static_cast<float>(g.v[k]);
@@ -24,11 +39,12 @@ FORWARD = """
 """
 
 BACKWARD = """
-  const long i = ((long)blockIdx.x * blockDim.x + threadIdx.x) * N;
-  if (i >= gate_shape[0]) return;
-  const Pack<T, N> g = *reinterpret_cast<const Pack<T, N>*>(gate + i);
-  const Pack<T, N> v = *reinterpret_cast<const Pack<T, N>*>(x + i);
-  const Pack<T, N> c = *reinterpret_cast<const Pack<T, N>*>(cotangent + i);
+  const long columns = gate_shape[1], i = ((long)blockIdx.x * blockDim.x + threadIdx.x) * N;
+  const long row = i / columns, column = i % columns;
+  if (row >= gate_shape[0]) return;
+  const Pack<T, N> g = read<T, N>(gate, row, column, gate_strides.data());
+  const Pack<T, N> v = read<T, N>(x, row, column, x_strides.data());
+  const Pack<T, N> c = read<T, N>(cotangent, row, column, cotangent_strides.data());
   Pack<T, N> of_gate, of_x;
   for (int k = 0; k < N; k++) {
     const float z = static_cast<float>(g.v[k]), each = static_cast<float>(c.v[k]);
@@ -54,10 +70,11 @@ def swiglu_vjp(gate: mx.array, x: mx.array, cotangent: mx.array) -> tuple[mx.arr
 
 def _made(kernel: Any, inputs: Sequence[mx.array], outputs: int) -> list[mx.array]:
     like = inputs[0]
-    at_once = 8 if like.size % 8 == 0 else 1
+    columns = like.shape[-1]
+    at_once = 8 if columns % 8 == 0 else 1
     made = kernel(
-        inputs=[array.reshape(-1) for array in inputs],
-        output_shapes=[(like.size,)] * outputs,
+        inputs=[array.reshape(-1, columns) for array in inputs],
+        output_shapes=[(like.size // columns, columns)] * outputs,
         output_dtypes=[like.dtype] * outputs,
         grid=(like.size // at_once, 1, 1),
         threadgroup=(THREADS, 1, 1),
@@ -68,17 +85,20 @@ def _made(kernel: Any, inputs: Sequence[mx.array], outputs: int) -> list[mx.arra
 
 @cache
 def _forward() -> Any:
-    return mx.fast.cuda_kernel(
-        name="swiglu", input_names=["gate", "x"], output_names=["gated"], source=FORWARD, header=PACK
-    )
+    return _kernel("swiglu", ["gate", "x"], ["gated"], FORWARD)
 
 
 @cache
 def _backward() -> Any:
+    return _kernel("swiglu_vjp", ["gate", "x", "cotangent"], ["by_gate", "by_x"], BACKWARD)
+
+
+def _kernel(name: str, inputs: list[str], outputs: list[str], source: str) -> Any:
     return mx.fast.cuda_kernel(
-        name="swiglu_vjp",
-        input_names=["gate", "x", "cotangent"],
-        output_names=["by_gate", "by_x"],
-        source=BACKWARD,
-        header=PACK,
+        name=name,
+        input_names=inputs,
+        output_names=outputs,
+        source=source,
+        header=PACK + READ,
+        ensure_row_contiguous=False,
     )

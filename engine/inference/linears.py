@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import mlx.core as mx
 import mlx.nn as nn
+
+if TYPE_CHECKING:
+    from engine.inference.siblings import Siblings
 
 Parameters = dict[str, mx.array]
 """`"model.layers.0.self_attn.q_proj.lora_a"` → [in, r], `"….lora_b"` → [r, out], as in adapters.safetensors; with
@@ -45,6 +48,7 @@ class SlotLinear(nn.Module):
         self.name = name
         self._a, self._b = f"{name}.lora_a", f"{name}.lora_b"
         self._active = active
+        self.siblings: Siblings | None = None
 
     def shapes(self, rank: int) -> dict[str, tuple[int, ...]]:
         """Of the parameters that it looks up, by name."""
@@ -56,6 +60,8 @@ class SlotLinear(nn.Module):
         parameters = self._active.parameters
         if parameters is None:
             return self.linear(x)
+        if self.siblings is not None and self.siblings.active:
+            return self.siblings.output(self.name, x)
         a, b = parameters[self._a], parameters[self._b]
         if self._active.slots is None and a.dtype == x.dtype != mx.float32:
             # On a GPU one pass over y where it would be three; of rows, or MLX sums b's gradient up row by row.

@@ -29,6 +29,8 @@ PASS, SCORES = 512, 256
 TIMES = 3
 """How often: MLX allocates ahead of what it computes, and how far depends on the threads' timing. Single ones were
 apart by half, the largest of three by less than 1%, and longer passes by 0.1% anyway."""
+LARGER = 4
+"""How many times as many tokens the second pass of a precise measure has."""
 LEAST_TOKENS = 256
 
 
@@ -40,26 +42,39 @@ class Cost(NamedTuple):
     """Of an active token, while its chunk is computed."""
     chunk: int
     """Most active tokens whose scores are computed at once."""
+    once: float = 0.0
+    """Whatever the tokens are, such as the gradient."""
 
     def of(self, tokens: int) -> float:
-        return self.a_token * tokens + self.a_score * min(tokens, self.chunk)
+        return self.once + self.a_token * tokens + self.a_score * min(tokens, self.chunk)
 
 
-def cost(lm: LanguageModel, adapters: Adapters, packed: Packed, train: TrainConfig, length: int) -> Cost:
+def cost(
+    lm: LanguageModel, adapters: Adapters, packed: Packed, train: TrainConfig, length: int, *, precise: bool = False
+) -> Cost:
     """Measured on small passes over rows of `length`, as MLX allocates where it isn't made to wait.
 
-    What there is only once is counted with a token's bytes, so that they are rather too many. What is in memory
-    besides doesn't count, or equal runs would have unequal budgets.
+    What there is only once is counted with a token's bytes, so that they are rather too many; a `precise` measure
+    takes a second, larger pass and tells the two apart. What is in memory besides doesn't count, or equal runs
+    would have unequal budgets.
     """
     length = batching.padded(length, multiple())
     rows = min(-(-PASS // length), lm.vocab_size)  # each begins with another token, or they would be one row
-    small = _minibatch(rows, length)
-    weights, [microbatch] = Weights.of(small, None, train), small.microbatches
-    with explained(microbatch):
-        whole = _peak(lambda: backward(lm, adapters, packed, microbatch, weights, train))
+
+    def whole(rows: int) -> int:
+        small = _minibatch(rows, length)
+        weights, [microbatch] = Weights.of(small, None, train), small.microbatches
+        with explained(microbatch):
+            return _peak(lambda: backward(lm, adapters, packed, microbatch, weights, train))
+
     chunk = logprobs.chunk(lm, logprobs.fused_with(train.kl > 0.0))
     scored = min(SCORES, chunk)
-    return Cost(whole / (rows * length), _peak(lambda: _scores(lm, train, scored)) / scored, chunk)
+    a_score = _peak(lambda: _scores(lm, train, scored)) / scored
+    found = whole(rows)
+    if not precise or LARGER * rows > lm.vocab_size:
+        return Cost(found / (rows * length), a_score, chunk)
+    a_token = max(0.0, (whole(LARGER * rows) - found) / ((LARGER - 1) * rows * length))
+    return Cost(a_token, a_score, chunk, max(0.0, found - a_token * rows * length))
 
 
 def tokens(lm: LanguageModel, packed: Packed, train: TrainConfig, cost: Cost) -> int:

@@ -229,11 +229,11 @@ class Learner:
         length = microbatch.tokens.shape[1]
         if self._needed is None or length > self._needed_length:
             with budget.waiting(0):
-                self._needed, self._needed_length = self._cost_of(length, train), length
+                self._needed, self._needed_length = self._cost_of(length, train, precise=True), length
         return self._needed.of(microbatch.size)
 
-    def _cost_of(self, length: int, train: TrainConfig) -> budget.Cost:
-        return budget.cost(self.lm, self.adapters, self._optimiser.packed, train, length)
+    def _cost_of(self, length: int, train: TrainConfig, precise: bool = False) -> budget.Cost:
+        return budget.cost(self.lm, self.adapters, self._optimiser.packed, train, length, precise=precise)
 
     def _prepare_reference(self, train: TrainConfig) -> None:
         if train.kl == 0.0 and train.dpo == 0.0:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -22,7 +22,8 @@ def in_blocks(lm: LanguageModel, adapters: Adapters, *, recompute: bool = False)
     """
     layers = cast(Any, lm.model.model).layers
     blocks = list(layers)
-    layers[:] = [_Block(block, index, adapters, recompute) for index, block in enumerate(blocks)]
+    names = _by_block(adapters.used or (), len(blocks))
+    layers[:] = [_Block(block, own, adapters, recompute) for block, own in zip(blocks, names, strict=True)]
     try:
         yield
     finally:
@@ -32,10 +33,10 @@ def in_blocks(lm: LanguageModel, adapters: Adapters, *, recompute: bool = False)
 class _Block:
     """A block in whose place it stands."""
 
-    def __init__(self, block: Any, index: int, adapters: Adapters, recompute: bool) -> None:
+    def __init__(self, block: Any, own: Sequence[str], adapters: Adapters, recompute: bool) -> None:
         self._block = block
+        self._own = own
         self._adapters = adapters
-        self._infix = f".layers.{index}."
         self._recompute = recompute
 
     def __getattr__(self, name: str) -> Any:
@@ -43,9 +44,8 @@ class _Block:
 
     def __call__(self, x: mx.array, *args: Any, **kwargs: Any) -> Any:
         used = self._adapters.used or {}
-        own = {name: array for name, array in used.items() if self._infix in f".{name}"}
-        x, *arrays = cast(Sequence[mx.array], _in_order(x, *own.values()))
-        own = dict(zip(own, arrays, strict=True))
+        x, *arrays = cast(Sequence[mx.array], _in_order(x, *(used[name] for name in self._own)))
+        own = dict(zip(self._own, arrays, strict=True))
         given = {**{str(number): value for number, value in enumerate(args)}, **kwargs}
         # `mx.checkpoint` differentiates by what it is given, and not by what the function finds elsewhere.
         differentiable = {key: value for key, value in given.items() if _is_differentiable(value)}
@@ -58,6 +58,14 @@ class _Block:
                 )
 
         return (mx.checkpoint(block) if self._recompute else block)(x, own, differentiable)
+
+
+def _by_block(names: Iterable[str], count: int) -> list[list[str]]:
+    """Parameters such as "model.layers.3.mlp.up_proj.lora_a", by their block's number."""
+    found: list[list[str]] = [[] for _ in range(count)]
+    for name in names:
+        found[int(name.partition("layers.")[2].partition(".")[0])].append(name)
+    return found
 
 
 def _is_differentiable(value: Any) -> bool:

@@ -119,7 +119,7 @@ class Bench:
             self.lm, self.packed, self.train(), budget.cost(*about)
         )
         with budget.waiting(0):
-            self.cost = budget.cost(*about)
+            self.cost = budget.cost(*about, precise=True)
         print(f"microbatches of {as_learnt} tokens", flush=True)
         one_pass = 1 << 40
         sides: dict[str, Callable[[], tuple[float, float]]] = {

@@ -209,6 +209,22 @@ def test_a_pass_that_waits_takes_less_and_leaves_the_limit_as_it_was(tmp_path: P
     assert max(waiting) < 0.9 * max(ahead), (waiting, ahead)
 
 
+def test_a_precise_measure_tells_a_longer_pass_and_what_there_is_only_once_apart(tmp_path: Path):
+    model = Model(tiny_model(tmp_path, layers=4, dim=64), LoRAConfig(rank=256))  # an adapter of more than the pass
+
+    def cost(**how: bool) -> budget.Cost:
+        with budget.waiting(0):
+            return budget.cost(model.lm, model.adapters, model.packed, TrainConfig(), 64, **how)
+
+    rough, precise = cost(), cost(precise=True)
+    of_adapter = sum(array.nbytes for array in model.packed.values())
+    assert rough.once == 0.0
+    assert 0.3 * of_adapter < precise.once < 3 * of_adapter
+    _, peak = model.gradient(128, 64)
+    assert abs(precise.of(128 * 64) - peak) < abs(rough.of(128 * 64) - peak)
+    assert precise.of(128 * 64) == pytest.approx(peak, rel=0.25)
+
+
 def test_what_else_is_in_memory_changes_no_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     model = Model(tiny_model(tmp_path, layers=4, dim=64), LoRAConfig(rank=RANK))
     with_memory(monkeypatch, 100e6)
@@ -264,7 +280,7 @@ def test_a_budget_is_measured_anew_once_rows_are_longer_than_those_it_was_measur
     tiny: Tiny, monkeypatch: pytest.MonkeyPatch
 ):
     asked: list[int] = []
-    monkeypatch.setattr(budget, "cost", lambda *about: asked.append(about[-1]) or budget.Cost(1.0, 1.0, 1))
+    monkeypatch.setattr(budget, "cost", lambda *about, **_: asked.append(about[-1]) or budget.Cost(1.0, 1.0, 1))
     learner = tiny.learner()
     finish(learner, [])
     for length in (10, 16, 9, 17, 32, 31, 100):
