@@ -16,7 +16,7 @@ from pathlib import Path
 from textual.pilot import Pilot
 
 from tui.app import SelfPlayApp
-from tui.cli import app_of
+from tui.cli.showing import app_of
 
 SIZE = (150, 42)
 PRESET = "nim-pocket"

@@ -12,7 +12,7 @@ from engine.data.documents import Documents, Passage
 from engine.data.lines import hold_out, read_lines
 from engine.data.tables import is_on_hub
 from engine.episode import ChatEpisode, Episode, EpisodeState, SingleTurnEpisode
-from engine.games import Game, GameEpisode, random_move, read_move
+from engine.games import Game, GameEpisode, from_beginnings, random_move, read_move
 from engine.matches import mean, seats_in_turn, standing
 from engine.options import Between, Count, Share
 from engine.ratings import Rating, bradley_terry, elo, elo_gain
@@ -111,6 +111,7 @@ __all__ = [
     "call_python",
     "elo",
     "elo_gain",
+    "from_beginnings",
     "goldilocks",
     "hold_out",
     "is_on_hub",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from engine import config as configuration
@@ -41,15 +42,25 @@ def arena_of(config: Config, task: Task) -> Arena:
     return arena
 
 
+def folded(config: Config, edits: Iterable[EditApplied]) -> Config:
+    """The configuration that was in force after these edits of it."""
+    for edit in edits:
+        if edit.target.startswith(PROMPT):
+            role = edit.target.removeprefix(PROMPT)
+            changed = config.roles.get(role, RoleConfig()).model_copy(update={"prompt": edit.after})
+            config = config.model_copy(update={"roles": {**config.roles, role: changed}})
+        else:
+            config = configuration.set_value(config, edit.target, edit.after)
+    return config
+
+
 def apply_edit(edit: EditApplied, config: Config, arena: Arena) -> Config:
     """Put an edit in force: the next episodes of `arena` are played under it. Returns the changed configuration."""
+    config = folded(config, [edit])
     if edit.target.startswith(PROMPT):
         role = edit.target.removeprefix(PROMPT)
-        changed = config.roles.get(role, RoleConfig()).model_copy(update={"prompt": edit.after})
-        config = config.model_copy(update={"roles": {**config.roles, role: changed}})
     else:
         role = _named(edit.target) if edit.target.startswith("roles.") else ""
-        config = configuration.set_value(config, edit.target, edit.after)
     if role:
         _configure_roles(config, arena)
         arena.edits[role] = edit.number

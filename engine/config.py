@@ -222,7 +222,9 @@ class PastConfig(Section):
         default=0.0, description="Share of the episodes in which all roles but one are played by an earlier self."
     )
     every: int = Field(default=10, ge=1, description="Steps between two snapshots of the policy to play against.")
-    keep: int = Field(default=8, ge=1, le=64, description="Snapshots that are drawn from, the newest.")
+    keep: int = Field(
+        default=8, ge=1, le=64, description="Snapshots that are drawn from, the newest; older ones are deleted."
+    )
 
 
 class EvalConfig(Section):

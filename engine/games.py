@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 from engine.arena import Arena
 from engine.episode import Episode, EpisodeState
 from engine.rubric import RewardFunction, Rubric
-from engine.types import Rollout
+from engine.types import EpisodeRequest, Rollout
 
 State = TypeVar("State")
 
@@ -181,3 +181,11 @@ class GameEpisode(Episode):
                     position = self.game.play(position, random_move(self.game, position, rng))
             if self.game.returns(position) is None:
                 return position
+
+
+def from_beginnings(arena: Arena, episode_type: str, n: int, repeats: int) -> list[EpisodeRequest]:
+    """The next `n` games, each beginning played `repeats` times over: those of one beginning are compared."""
+    beginnings = [arena.played + i // repeats for i in range(n)]
+    if repeats == 1:  # each begins elsewhere: there is nothing to compare it with
+        return [EpisodeRequest(episode_type, group=f"{beginning}") for beginning in beginnings]
+    return [EpisodeRequest(episode_type, {"beginning": beginning}) for beginning in beginnings]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import traceback
 from collections.abc import Iterable
 from pathlib import Path
@@ -18,6 +19,14 @@ IN_A_ROW = 3
 
 PROGRAMMING = (LookupError, TypeError, AttributeError, NameError, AssertionError, ZeroDivisionError)
 """Errors whose own words seldom tell what was wrong."""
+
+NO_MEMORY = re.compile(r"\bm?alloc(ate)?\b|bad_alloc|out of memory", re.IGNORECASE)
+"""How MLX, Metal and CUDA say it."""
+
+LESS = (
+    "Less is needed with a lower model.rows, model.context or train.microbatch_tokens, or with "
+    "train.checkpoint_layers = true"
+)
 
 
 class FailureGuard:
@@ -48,8 +57,8 @@ class FiniteGuard:
         self.sound: Path | None = None
         self._in_a_row = 0
 
-    def add_step(self, metrics: dict[str, float], began_from: Path | None) -> bool:
-        """Take note of a step and of the checkpoint before it; returns whether the run has to stop.
+    def add_step(self, step: int, metrics: dict[str, float], began_from: Path | None) -> None:
+        """Take note of a step and of the checkpoint before it. Raises `FloatingPointError` if the run has to stop.
 
         A step that had nothing to learn from says nothing either way.
         """
@@ -58,7 +67,8 @@ class FiniteGuard:
             self.sound = began_from
         elif metrics["nonfinite"]:
             self._in_a_row += 1
-        return self._in_a_row >= IN_A_ROW
+        if self._in_a_row >= IN_A_ROW:
+            raise FloatingPointError(f"{IN_A_ROW} steps in a row, to step {step}, had no finite loss or gradient")
 
     def state(self) -> dict[str, Any]:
         """As JSON: a run that is resumed doesn't begin to count anew."""
@@ -85,4 +95,6 @@ def told(error: BaseException) -> str:
     trace = traceback.extract_tb(error.__traceback__)
     if isinstance(error, PROGRAMMING) and trace:
         return f"{type(error).__name__}: {error} ({trace[-1].filename}, line {trace[-1].lineno})"
+    if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and NO_MEMORY.search(f"{error}")):
+        return f"out of memory: {f'{error}'.rstrip('.') or type(error).__name__}. {LESS}"
     return f"{error}" or type(error).__name__

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from engine.training import checkpoint
+from engine import guards
+from engine.course import Course
+from engine.events import CheckpointSaved
+from engine.steps import Stepper
+from engine.store import Store
+from engine.training import checkpoint, checkpoints
 from engine.training.checkpoint import Checkpoint
-from engine.training.trainer import LocalTrainer
-from engine.types import GenerateResult
+from engine.types import EngineError, GenerateResult, RunError
 
 Batches = list[list[GenerateResult]]
 
@@ -30,24 +35,29 @@ class Keeper:
     Every method may raise `CheckpointError`; what was kept before is still there then.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.root = folder / checkpoint.ROOT
+    def __init__(self, course: Course, store: Store, tell: Callable[[CheckpointSaved], None]) -> None:
+        self.folder, self.root = course.folder, course.folder / checkpoints.ROOT
         self.newest: Path | None = None
         """Written or gone on from: what resuming would find, if nothing breaks it."""
         self.refused: list[str] = []
         """Why newer checkpoints than the one gone on from were passed over."""
+        self.saving = asyncio.Lock()
+        """Held while one is written."""
+        self.closed = False
+        """Whether the run is over: nothing new is written, and the record takes nothing more."""
+        self._course, self._store, self._tell = course, store, tell
         self._waiting = 0
         """Batches of rollouts in the newest."""
 
     def latest(self) -> Checkpoint | None:
         """The newest that can be trusted, to go on from."""
-        found, self.refused = checkpoint.latest(self.root)
+        found, self.refused = checkpoints.latest(self.root)
         self.newest = found and found.path
         return found
 
     def kept(self) -> list[Kept]:
         """All of them, the newest first, as far as their manifests can be read."""
-        return [Kept(step, reasons, path) for step, reasons, path in checkpoint.listed(self.root)]
+        return [Kept(step, reasons, path) for step, reasons, path in checkpoints.listed(self.root)]
 
     def rollouts(self, origin: Checkpoint | None) -> Batches:
         """Those that waited for the learner where the run goes on from."""
@@ -55,31 +65,56 @@ class Keeper:
         self._waiting = len(found)
         return found
 
-    def has(self, step: int, waiting: Batches | None = None) -> bool:
-        """Whether a step has its checkpoint; and whether what waits for the learner, if given, is in it too."""
-        is_written = self.newest == checkpoint.folder(self.root, step)
+    def has(self, waiting: Batches | None = None) -> bool:
+        """Whether the last finished step is kept, and what waits for the learner, if given, with it."""
+        is_written = self.newest == checkpoint.folder(self.root, self._course.step)
         return is_written and (waiting is None or len(waiting) == self._waiting)
 
-    async def write(
-        self, trainer: LocalTrainer, step: int, state: dict[str, Any], waiting: Batches, reason: str
-    ) -> None:
+    async def save(self, reason: str, stepper: Stepper | None, *, anew: bool = False) -> Path:
+        """Keep the last finished step, once; a further reason to keep it is added to what is there.
+
+        With `anew` also what has come since, such as rollouts that wait for the next one. Raises `RunError` where
+        there is no `stepper`, or none between two steps, to take it from.
+        """
+        async with self.saving:
+            if self.newest is not None and self.has() and not anew:
+                checkpoints.mark(self.newest, reason)
+            elif self.closed or stepper is None or stepper.is_torn:
+                raise RunError(f"run {self.folder.name} is not playing: there is nothing new to save")
+            else:
+                self.newest = await self._write(stepper, reason)
+            self._tidy(self.newest, reason)
+            saved = CheckpointSaved(self._course.step, str(self.newest), reason)
+            if not self.closed:
+                self._store.record_checkpoint(saved)
+            self._tell(saved)
+            return self.newest
+
+    def keep_good(self) -> str:
+        """Have resuming go on from the last sound checkpoint, kept for good; what to say of it."""
+        path = self._course.finite.sound or self.newest
+        if path is not None:
+            try:
+                checkpoints.mark(path, "good")
+                checkpoints.condemn(path)
+                saved = CheckpointSaved(checkpoint.step_of(path), str(path), "good")
+                self._store.record_checkpoint(saved)
+            except EngineError as error:
+                return f"{error}"
+            self._tell(saved)
+        return guards.advice(path and path.relative_to(self.folder), self._course.config.train)
+
+    async def _write(self, stepper: Stepper, reason: str) -> Path:
         """A new checkpoint; also over a damaged one of the same step, passed over before."""
-        self.newest = await trainer.save(self.root, step, state, waiting, reason)
+        trainer, state, waiting = stepper.trainer, stepper.state(), stepper.source.waiting
+        await trainer.device.call(self._store.sync)  # a checkpoint never knows more than the record
+        path = await trainer.save(self.root, self._course.step, state, waiting, reason)
         self._waiting = len(waiting)
+        return path
 
-    def mark(self, reason: str) -> None:
-        """One reason more to keep the newest."""
-        if self.newest is not None:
-            checkpoint.mark(self.newest, reason)
-
-    def tidy(self, reason: str, keep: int, sound: Path | None) -> None:
-        """After the newest was kept for a reason: there is one best, and `keep` automatic ones beside the sound."""
-        if reason == "best" and self.newest is not None:
-            checkpoint.only(self.newest, reason)
-        checkpoint.prune(self.root, keep, (self.newest, sound))
-
-    def go_on_from(self, path: Path) -> int:
-        """Have resuming go on from this one, kept for good, whatever came after it; returns its step."""
-        checkpoint.mark(path, "good")
-        checkpoint.condemn(path)
-        return checkpoint.step_of(path)
+    def _tidy(self, newest: Path, reason: str) -> None:
+        """After the newest was kept for a reason: there is one best, and a few automatic ones beside the sound."""
+        if reason == "best":
+            checkpoints.only(newest, reason)
+        keep = self._course.config.checkpoint.keep
+        checkpoints.prune(self.root, keep, (newest, self._course.finite.sound))

@@ -119,7 +119,8 @@ def _help(taker: Any) -> Callable[[str], str]:
     clauses = [" ".join(clause.split()) for text in said for clause in re.split(r";|\.(?=\s|$)", text)]
 
     def of(name: str) -> str:
-        return "; ".join(clause.replace("`", "") for clause in clauses if f"`{name}`" in clause)
+        said = [clause.removeprefix(f"`{name}`: ") for clause in clauses if f"`{name}`" in clause]
+        return "; ".join(clause.replace("`", "") for clause in said)
 
     return of
 

@@ -6,13 +6,16 @@ played by the live policy, drawn anew each time, and every other role by one of 
 policy's turns train. What such an episode spawns is played by the live policy alone.
 
 A snapshot is a player, and an adapter in `past/` in the run's folder, which checkpoints name and don't repeat.
+Kept are those that are drawn from, and those that some checkpoint names: who goes on from there meets them again.
 """
 
 from __future__ import annotations
 
+import asyncio
+import json
 import random
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,14 +23,13 @@ from typing import Any
 from engine.arena import Arena
 from engine.config import Config, PastConfig
 from engine.rows import to_json
+from engine.training import checkpoint
 from engine.training.trainer import LocalTrainer
 from engine.types import POLICY, EpisodeRequest, GenerateResult, RunError
 
 ROOT = "past"
 """The folder of a run in which snapshots lie."""
 PLAYER = "past-"
-MOST = 64
-"""Snapshots that a run remembers."""
 
 
 class Past:
@@ -36,7 +38,9 @@ class Past:
     def __init__(self, folder: Path) -> None:
         self.root = folder / ROOT
         self._taken: list[list[int]] = []
-        """Step and version of each, the oldest first."""
+        """Step and version of each that is drawn from, the oldest first."""
+        self._met: set[str] = set()
+        """Those that the batch in play may meet."""
 
     def state(self) -> list[list[int]]:
         return [list(entry) for entry in self._taken]
@@ -53,11 +57,22 @@ class Past:
             except (OSError, ValueError) as error:
                 raise RunError(f"{folder}: the earlier self kept there can't be read: {error}") from error
 
-    async def keep_up(self, trainer: LocalTrainer, step: int, config: PastConfig) -> None:
-        """Take a snapshot if one is due: as soon as there is a share, then every so many steps."""
+    async def keep_up(
+        self, trainer: LocalTrainer, step: int, config: PastConfig, guests: Collection[str] = ()
+    ) -> None:
+        """Take a snapshot if one is due: as soon as there is a share, then every so many steps.
+
+        Those no longer drawn from go, as players and from disk, where nothing needs them: neither a checkpoint, nor
+        the batch in play, nor a person who sits with `guests`.
+        """
         if config.share and (not self._taken or step - self._taken[-1][0] >= config.every):
             version = await trainer.save_player(player(step), place(self.root, step))
-            self._taken = [*self._taken, [step, version]][-MOST:]
+            taken = [*self._taken, [step, version]]
+            self._taken = taken[-config.keep :]
+            drawn = {player(step) for step, _ in self._taken}
+            await trainer.device.call(_dismiss, trainer, drawn.union(self._met, guests))
+            # a checkpoint that is being written may still name who has left just now
+            await asyncio.to_thread(_delete, self.root, {step for step, _ in taken})
 
     def seated(self, requests: list[EpisodeRequest], arena: Arena, config: Config) -> list[EpisodeRequest]:
         """The requests, a share of them against earlier selves; which ones depends on the seed and their numbers.
@@ -68,6 +83,7 @@ class Past:
         if not config.past.share or not self._taken:
             return requests
         past = [player(step) for step, _ in self._taken[-config.past.keep :]]
+        self._met = set(past)  # the batch before is over: there is one at a time
         seated: list[EpisodeRequest] = []
         for number, request in enumerate(requests, arena.played):
             compared = number if config.credit.kind != "grpo" else f"{arena.played}:{_compared(request)}"
@@ -88,6 +104,28 @@ def player(step: int) -> str:
 
 def place(root: Path, step: int) -> Path:
     return root / f"step-{step:06d}"
+
+
+def _dismiss(trainer: LocalTrainer, spared: Collection[str]) -> None:
+    """On the device thread."""
+    for name in trainer.adapters.players:
+        if name.startswith(PLAYER) and name not in spared:
+            trainer.adapters.drop(name)
+
+
+def _delete(root: Path, spared: Collection[int]) -> None:
+    """Snapshots that neither are spared nor named by a checkpoint. What can't be deleted is left for the next time.
+
+    A checkpoint that can't be read may name any: then all stay.
+    """
+    try:
+        states = [json.loads(file.read_text("utf-8")) for file in root.parent.glob(f"*/step-*/{checkpoint.STATE}")]
+    except (OSError, ValueError):
+        return
+    named = {step for state in states for step, _ in state.get("past", ())}
+    for folder in root.glob("step-*"):
+        if checkpoint.step_of(folder) not in named.union(spared):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def copy(folder: Path, other: Path, state: dict[str, Any]) -> None:

@@ -195,7 +195,7 @@ def turn(row: Row) -> Turn:
 
 def to_json(value: Any, *, sort_keys: bool = False) -> str:
     """JSON in ASCII, lone surrogates escaped; NaN and infinities as Python writes them."""
-    return json.dumps(value, default=_foreign, sort_keys=sort_keys)
+    return (_SORTED if sort_keys else _PLAIN).encode(value)
 
 
 def to_text(text: str) -> str | bytes:
@@ -225,6 +225,11 @@ def _foreign(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         return asdict(value)
     return repr(value)
+
+
+# `json.dumps` makes an encoder for each call that isn't all defaults, and a step has some thousands of calls.
+_PLAIN = json.JSONEncoder(default=_foreign)
+_SORTED = json.JSONEncoder(default=_foreign, sort_keys=True)
 
 
 def _since(row: Row, column: str) -> Any:

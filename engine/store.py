@@ -33,7 +33,6 @@ from engine.events import (
     StepFinished,
 )
 from engine.reading import encounters, outlines
-from engine.reading.encounters import Encounter, encounter
 from engine.reading.outlines import Outline, outlined
 from engine.rows import StoredEpisode
 from engine.types import Credit, EngineError, GenerateResult, Turn
@@ -315,14 +314,13 @@ class Store:
         """A step's episodes, its evaluation's among them, with what was said but no prompts or tokens."""
         return outlined(self.episodes(step=step), self._read(outlines.TURNS, step))
 
-    def encounters(self, *, after: int = 0, limit: int = 512) -> tuple[list[Encounter], int]:
-        """Who met whom in the next `limit` scored episodes after that place of the record, and the place reached.
+    def encounters(self, *, after: int = 0, limit: int = 512) -> encounters.Page:
+        """Who met whom in the next `limit` scored episodes after that place of the record."""
+        return encounters.page(self._read(encounters.QUERY, after, limit), after)
 
-        The same place again means that there are no more.
-        """
-        found = self._read(encounters.QUERY, after, limit)
-        met = [meeting for row in found if (meeting := encounter(row)) is not None]
-        return met, found[-1]["place"] if found else after
+    def met(self, step: int) -> list[encounters.Encounter]:
+        """Who met whom in the scored episodes of a step."""
+        return encounters.page(self._read(encounters.OF_STEP, step), 0).met
 
     def step_marks(self) -> dict[int, str]:
         """Every step that has episodes; its mark changes whenever these are no longer the same."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from engine.assembly import PROMPT
-from engine.config import Config, ConfigError, load, set_value
+from engine.assembly import folded
+from engine.config import Config, ConfigError, load
 from engine.events import RunState
 from engine.store import FILE, Store, StoreError, in_use
 
@@ -84,13 +84,8 @@ def courses(folder: Path, only: str = "") -> dict[str, list[tuple[int, float]]]:
 
 def settings(folder: Path) -> Config:
     """A run's configuration with the edits that were made of it. Raises `StoreError` or `ConfigError`."""
-    config = load(folder / CONFIG)
     with Store.open(folder, read_only=True) as store:
-        edits = store.edits()
-    for edit in edits:
-        role = edit.target.removeprefix(PROMPT)
-        config = set_value(config, edit.target if role == edit.target else f"roles.{role}.prompt", edit.after)
-    return config
+        return folded(load(folder / CONFIG), store.edits())
 
 
 def _written(folder: Path) -> float:

@@ -6,6 +6,7 @@ A task is found by name through importlib, so the engine knows none: `nim` is a 
 
 from __future__ import annotations
 
+import ast
 import difflib
 import importlib
 import importlib.util
@@ -19,7 +20,7 @@ from types import ModuleType
 from typing import Annotated, Any, Literal
 
 from engine.arena import Arena
-from engine.games import Bot, Game, GameEpisode, random_move
+from engine.games import Bot, Game, GameEpisode, from_beginnings, random_move
 from engine.matches import mean, move_probabilities, nash_conv, perfect_player, seats_in_turn, standing
 from engine.options import Between, Count, Options, checked
 from engine.types import EpisodeRequest, Role
@@ -89,10 +90,7 @@ class GameTask(Task):
         arena.add_episode(f"{self.name}-match", GameEpisode(self.game, words=self.words, bots=bots))
 
     def requests(self, arena: Arena, n: int) -> list[EpisodeRequest]:
-        beginnings = [arena.played + i // self.repeats for i in range(n)]
-        if self.repeats == 1:  # each begins elsewhere: there is nothing to compare it with
-            return [EpisodeRequest(self.name, group=f"{beginning}") for beginning in beginnings]
-        return [EpisodeRequest(self.name, {"beginning": beginning}) for beginning in beginnings]
+        return from_beginnings(arena, self.name, n, self.repeats)
 
     async def evaluate(self, arena: Arena, n: int, label: str) -> dict[str, float]:
         kind, seats = f"{self.name}-match", self.game.seats
@@ -129,6 +127,18 @@ def options_of(name: str, *, folder: Path | None = None) -> Options:
     return Options(_maker(name, folder)[1])
 
 
+def built_in() -> dict[str, str]:
+    """The tasks there are by name, each with the first line it says of itself; none of them is imported."""
+    folder = Path(importlib.import_module("tasks").__path__[0])
+    trees = {name: ast.parse((folder / f"{name}.py").read_text(encoding="utf-8")) for name in _names()}
+    return {name: (ast.get_docstring(tree) or "").partition("\n")[0] for name, tree in trees.items()}
+
+
+def _names() -> list[str]:
+    tasks = importlib.import_module("tasks")
+    return [module.name for module in pkgutil.iter_modules(tasks.__path__) if not module.ispkg]
+
+
 def _maker(name: str, folder: Path | None) -> tuple[str, Callable[..., Task]]:
     """A task's name without its place, and what makes it of its options."""
     place, _, class_name = name.partition(":")
@@ -140,8 +150,7 @@ def _maker(name: str, folder: Path | None) -> tuple[str, Callable[..., Task]]:
 
 
 def _built_in(name: str) -> ModuleType:
-    tasks = importlib.import_module("tasks")
-    known = [module.name for module in pkgutil.iter_modules(tasks.__path__) if not module.ispkg]
+    known = _names()
     if name not in known:
         near = difflib.get_close_matches(name, known, 1) or known
         raise TaskError(

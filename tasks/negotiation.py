@@ -32,6 +32,7 @@ from engine import (
     Rubric,
     Task,
     TaskError,
+    from_beginnings,
     mean,
     quoted,
     read_move,
@@ -173,10 +174,7 @@ class Negotiation(Task):
         arena.add_episode("negotiation-match", Negotiate(self.rules))
 
     def requests(self, arena: Arena, n: int) -> list[EpisodeRequest]:
-        beginnings = [arena.played + i // self.repeats for i in range(n)]
-        if self.repeats == 1:
-            return [EpisodeRequest("negotiation", group=f"{beginning}") for beginning in beginnings]
-        return [EpisodeRequest("negotiation", {"beginning": beginning}) for beginning in beginnings]
+        return from_beginnings(arena, "negotiation", n, self.repeats)
 
     async def evaluate(self, arena: Arena, n: int, label: str) -> dict[str, float]:
         """In one seat against bots in the others, each seat in turn; and in all of them, with itself."""

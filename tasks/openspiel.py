@@ -32,6 +32,7 @@ from engine import (
     Rollout,
     Rubric,
     Task,
+    from_beginnings,
     mean,
     read_move,
     seats_in_turn,
@@ -128,10 +129,7 @@ class OpenSpiel(Task):
         arena.add_episode("game-match", match(bots=self.bots))
 
     def requests(self, arena: Arena, n: int) -> list[EpisodeRequest]:
-        beginnings = [arena.played + i // self.repeats for i in range(n)]
-        if self.repeats == 1:
-            return [EpisodeRequest("game", group=f"{beginning}") for beginning in beginnings]
-        return [EpisodeRequest("game", {"beginning": beginning}) for beginning in beginnings]
+        return from_beginnings(arena, "game", n, self.repeats)
 
     async def evaluate(self, arena: Arena, n: int, label: str) -> dict[str, float]:
         """In each seat in turn against bots in the others; in small games of hidden information, `nash_conv`."""

@@ -53,8 +53,8 @@ async def test_a_resumed_run_of_chats_is_the_uninterrupted_one_though_its_memory
     whole = Run.create(config, tmp_path, "whole")
     playing = asyncio.create_task(whole.start())
     await until(lambda: whole.step == 1)
-    assert whole._trainer is not None
-    assert whole._trainer.client.stats.hits > 20
+    assert whole.trainer is not None
+    assert whole.trainer.client.stats.hits > 20
     await playing
     assert whole.state is RunState.FINISHED, whole.reason
     first = Run.create(config, tmp_path, "halves")

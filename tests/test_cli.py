@@ -24,6 +24,8 @@ from engine.events import EvaluationFinished, RunState
 from engine.store import Store
 from tests.scripted_run import ScriptedRun
 from tui import cli, headless
+from tui.cli import beginning
+from tui.cli.places import RUNS_DIR_VARIABLE
 
 ROOT = Path(__file__).parent.parent
 JSON_KEYS = [
@@ -41,7 +43,7 @@ def own_presets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def runs_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv(cli.RUNS_DIR_VARIABLE, str(tmp_path / "runs"))
+    monkeypatch.setenv(RUNS_DIR_VARIABLE, str(tmp_path / "runs"))
     return tmp_path / "runs"
 
 
@@ -54,7 +56,7 @@ def created(runs_dir: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Confi
         asked.append((config, where, name))
         return ScriptedRun(where / (name or "nim-1"), config.run.steps if config.run.steps < 10 else 3)
 
-    monkeypatch.setattr(cli, "_create", create)
+    monkeypatch.setattr(beginning, "create", create)
     return asked
 
 
@@ -132,7 +134,7 @@ def test_a_terminal_that_was_closed_does_not_break_the_run(tmp_path):
 
 def test_a_failed_run_exits_1_and_says_why(created, runs_dir, monkeypatch, capsys):
     reason = "the model \x1b[2J is gone"
-    monkeypatch.setattr(cli, "_create", lambda config, where, name: ScriptedRun(where / "r", fails=reason))
+    monkeypatch.setattr(beginning, "create", lambda config, where, name: ScriptedRun(where / "r", fails=reason))
     assert cli.main(["run", "nim-pocket", "--json"]) == 1
     out, err = capsys.readouterr()
     assert json.loads(out)["steps"] == 1
@@ -254,7 +256,7 @@ def test_resume_goes_on_to_as_many_steps_as_asked(runs_dir, monkeypatch, capsys,
 
 def test_resume_goes_on_with_other_settings(runs_dir, capsys):
     folder = a_run(runs_dir / "nim-1")
-    made = cli._reopen(folder, "7", ["train.learning_rate = 1e-4", "train.grad_clip=0.5"])
+    made = beginning.reopen(folder, "7", ["train.learning_rate = 1e-4", "train.grad_clip=0.5"])
     assert (made.config.run.steps, made.config.train.learning_rate, made.config.train.grad_clip) == (7, 1e-4, 0.5)
 
 
@@ -293,7 +295,7 @@ def test_what_cannot_be_exported_says_why_and_leaves_nothing(runs_dir, tmp_path,
 
 
 def test_the_command_that_goes_on_finds_a_run_kept_elsewhere(tmp_path, runs_dir, monkeypatch, capsys):
-    monkeypatch.setattr(cli, "_create", lambda config, where, name: ScriptedRun(where / name, fails="odd"))
+    monkeypatch.setattr(beginning, "create", lambda config, where, name: ScriptedRun(where / name, fails="odd"))
     elsewhere = str(tmp_path / "else where")
     for where, found in (([], "mine"), (["--runs-dir", elsewhere], f"'{elsewhere}/mine'")):
         cli.main(["run", "nim-pocket", "--headless", "--name", "mine", *where])
@@ -310,13 +312,14 @@ sys.path.insert(0, {str(ROOT)!r})
 from pathlib import Path
 from tests.scripted_run import ScriptedRun
 from tui import cli
+from tui.cli import beginning
 
 class Stubborn(ScriptedRun):
     async def stop(self):
         print("asked to stop", file=sys.stderr, flush=True)
 
 kind = Stubborn if "stubborn" in sys.argv else ScriptedRun
-cli._create = lambda config, where, name: kind(where / "r", steps=1000, pace=0.05)
+beginning.create = lambda config, where, name: kind(where / "r", steps=1000, pace=0.05)
 sys.exit(cli.main(["run", "nim-pocket", "--json"]))
 """
 

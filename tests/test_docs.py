@@ -19,7 +19,7 @@ from engine.mixture import task_of
 from engine.task import load_task
 from tests.scripted_run import ScriptedRun
 from tui.actions import ACTIONS, key_name
-from tui.cli import _parser
+from tui.cli.arguments import parser
 from tui.headless import result
 
 ROOT = Path(__file__).parent.parent
@@ -112,4 +112,4 @@ def test_every_command_line_in_the_readme_and_the_recipes_parses():
     lines += [line for block in code_blocks("sh", RECIPES) for line in block.splitlines()]
     for line in lines:
         words = [word.strip('"') for word in line.split("selfplay-tui", 1)[1].split()]
-        _parser().parse_args(words)
+        parser().parse_args(words)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.events import EvaluationFinished
-from engine.reading.encounters import Encounter
+from engine.reading.encounters import Encounter, Page
 from engine.store import Store
 from engine.types import GenerateResult, Rollout
 
@@ -24,12 +24,13 @@ def store(tmp_path: Path):
 
 
 def everything(store: Store, limit: int) -> list[Encounter]:
-    met, place = store.encounters(limit=limit)
-    while True:
-        more, reached = store.encounters(after=place, limit=limit)
-        if reached == place:
-            return met
-        met, place = met + more, reached
+    page, met = store.encounters(limit=limit), []
+    while page.met or page.place:
+        met += page.met
+        place, page = page.place, store.encounters(after=page.place, limit=limit)
+        if page.place == place:
+            break
+    return met
 
 
 AGAINST = {"First": "policy", "Second": "random"}
@@ -62,7 +63,15 @@ def test_of_a_player_in_several_roles_it_is_the_mean(store: Store) -> None:
 
 def test_who_read_all_goes_on_where_it_was(store: Store) -> None:
     store.record_step(1, 1, 0.1, {}, [result("0", AGAINST, WON)])
-    _, place = store.encounters()
-    assert store.encounters(after=place) == ([], place)
+    place = store.encounters().place
+    assert store.encounters(after=place) == Page([], place)
     store.record_step(2, 2, 0.1, {}, [result("1", AGAINST, WON)])
-    assert [met.id for met in store.encounters(after=place)[0]] == ["1"]
+    assert [met.id for met in store.encounters(after=place).met] == ["1"]
+
+
+def test_what_an_older_version_did_not_note_is_counted(store: Store) -> None:
+    older = [result(f"eval-1/{n}", {"First": "policy"}, WON) for n in range(3)]
+    store.record_evaluation(EvaluationFinished(1, {}), [*older, result("eval-1/3", AGAINST, WON)])
+    store.record_step(1, 1, 0.1, {}, [result("0", {"First": "policy"}, WON)])  # it gave up before Second was asked
+    assert store.encounters(limit=2).untold == 2
+    assert (store.encounters().untold, [met.id for met in store.encounters().met]) == (3, ["eval-1/3"])

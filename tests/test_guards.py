@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
+from engine import config as configuration
 from engine.events import RunState
+from engine.guards import told
 from engine.run import Run
 from engine.store import StepRecord, Store
-from engine.training import checkpoint
+from engine.training import checkpoint, checkpoints
 from tests.test_run import small
 
 TASK = """
@@ -93,7 +95,7 @@ async def test_a_step_from_which_nothing_can_be_learnt_says_why(tmp_path: Path, 
 
 
 async def test_turns_that_are_all_too_old_are_named(tmp_path: Path, monkeypatch):
-    monkeypatch.setattr("engine.run.split_stale", lambda records, *_: ([], len(records)))
+    monkeypatch.setattr("engine.steps.split_stale", lambda records, *_: ([], len(records)))
     [step] = await steps(saying(tmp_path), tmp_path)
     assert step.skipped == "all 8 turns exceeded run.max_staleness"
     assert step.metrics["stale"] == 8.0
@@ -168,7 +170,7 @@ async def test_three_such_steps_in_a_row_stop_the_run_and_it_resumes_from_the_la
         "checkpoints/step-000001; resuming goes on from it. Try a lower train.learning_rate (now 0.001) or "
         "train.grad_clip (now 1)"
     )
-    good, refused = checkpoint.latest(run.folder / "checkpoints")
+    good, refused = checkpoints.latest(run.folder / "checkpoints")
     assert good is not None
     assert (good.step, "good" in good.reasons) == (1, True)
     assert all("nothing finite can be learnt from it" in problem for problem in refused)
@@ -182,7 +184,7 @@ async def test_three_such_steps_in_a_row_stop_the_run_and_it_resumes_from_the_la
     with Store.open(run.folder, read_only=True) as store:
         assert [(step.step, step.skipped) for step in store.steps()] == [(1, ""), (2, ""), (3, ""), (4, "")]
         assert [saved.step for saved in store.checkpoints() if saved.reason == "good"] == [1]
-    newest, refused = checkpoint.latest(run.folder / "checkpoints")  # written over one that was passed over
+    newest, refused = checkpoints.latest(run.folder / "checkpoints")  # written over one that was passed over
     assert newest is not None
     assert (newest.step, refused) == (4, [])
 
@@ -289,3 +291,25 @@ async def test_a_steps_metrics_are_those_documented(tmp_path: Path):
 def kind(metric: str) -> str:
     """The name as the page has it, whatever the roles and reward functions."""
     return f"reward/<role>{'/<function>' * (metric.count('/') - 1)}" if "/" in metric else metric
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("[metal::malloc] Attempting to allocate 17179869184 bytes which is greater than the maximum."),
+        RuntimeError("[malloc] Unable to allocate 8589934592 bytes."),
+        RuntimeError("std::bad_alloc"),
+        RuntimeError("cudaMallocAsync(&data, size, stream) failed: out of memory"),
+        MemoryError(),
+    ],
+)
+def test_memory_that_ran_out_is_called_so_and_what_needs_less_is_named(error: Exception) -> None:
+    said = told(error)
+    assert said.startswith("out of memory: ")
+    assert all(configuration.key(name) for name in ("model.rows", "model.context", "train.microbatch_tokens"))
+    assert "lower model.rows, model.context or train.microbatch_tokens" in said
+    assert ".. " not in said
+
+
+def test_another_fault_of_the_device_says_no_more_than_it_is() -> None:
+    assert told(RuntimeError("[matmul] shapes don't fit")) == "[matmul] shapes don't fit"

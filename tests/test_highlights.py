@@ -192,7 +192,7 @@ FALLING = series([0.9, 0.8, 0.7, 0.6, 0.5])
 def test_reward_up_and_evaluation_down_is_a_drift():
     [found] = drifts(RISING, FALLING)
     assert (found.first, found.step, found.fall) == (0, 40, pytest.approx(1.0))
-    assert found.words == "steps 0 to 40: reward rose from +0.11 to +0.71, the evaluation went from 0.90 to 0.50"
+    assert found.words == "steps 0 to 40: reward +0.11 to +0.71, but evaluation 0.90 to 0.50"
     assert len(FALLING) == WINDOW
 
 

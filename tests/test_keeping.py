@@ -13,7 +13,7 @@ import pytest
 from engine.events import CheckpointSaved, EpisodeFinished, RunState
 from engine.run import Run, RunError
 from engine.store import Store, StoreError
-from engine.training import checkpoint
+from engine.training import checkpoint, checkpoints
 from engine.training.trainer import LocalTrainer
 from tests.test_run import FAILING, facts, small, until
 
@@ -67,7 +67,7 @@ async def test_to_stop_twice_is_to_stop_once(tmp_path, monkeypatch):
     await first
     await playing
     assert run.state is RunState.STOPPED
-    found, _ = checkpoint.latest(run.folder / "checkpoints")
+    found, _ = checkpoints.latest(run.folder / "checkpoints")
     assert found is not None
     assert found.step == run.step >= 1
     with Store.open(run.folder) as store:
@@ -285,7 +285,7 @@ async def test_rollouts_that_wait_for_the_learner_outlive_a_stop_and_none_is_lea
     await until(lambda: first.step >= 1 and first.status().queued >= 8)
     await first.stop()
     await playing
-    found, _ = checkpoint.latest(tmp_path / "ahead/checkpoints")
+    found, _ = checkpoints.latest(tmp_path / "ahead/checkpoints")
     assert found is not None
     assert found.step == first.step
     kept = [result for batch in found.rollouts() for result in batch]

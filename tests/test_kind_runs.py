@@ -13,7 +13,7 @@ from engine.events import RunState
 from engine.inference import blas
 from engine.run import Run, RunError
 from engine.store import Store
-from engine.training import checkpoint
+from engine.training import checkpoints
 from engine.training.trainer import LocalTrainer
 from engine.types import BASE, POLICY
 
@@ -60,7 +60,7 @@ async def test_a_run_learns_goes_on_and_leaves_what_mlx_lm_loads(kind, optimiser
     # Over one step the cosine has none behind it; over two the second is in its middle.
     assert [step["learning_rate"] for step in steps] == pytest.approx([1e-3, 0.5e-3])
 
-    kept, _ = checkpoint.latest(run.folder / "checkpoints")
+    kept, _ = checkpoints.latest(run.folder / "checkpoints")
     assert kept is not None
     trainer = await LocalTrainer.open(run.config, on_error=print)
     try:

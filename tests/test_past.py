@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
 import sqlite3
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from engine import Arena, EpisodeRequest, Role
 from engine.config import Config, CreditConfig, PastConfig, TaskConfig
 from engine.events import RunState
-from engine.past import Past, metrics, player
+from engine.past import Past, _delete, metrics, player
 from engine.run import Run, RunError
 from engine.steering.forking import fork, roll_back
 from engine.store import Store
 from engine.types import GenerateResult, Rollout
-from tests.test_run import facts, small
+from tests.test_run import facts, small, until
 
 
 def setup(kind: str = "rae", **past) -> Config:
@@ -127,6 +130,72 @@ def test_an_earlier_self_that_is_gone_is_named(whole, tmp_path):
     asyncio.run(run.start())
     assert run.state is RunState.FAILED
     assert "past/step-000002: the earlier self kept there can't be read" in run.reason
+
+
+@pytest.mark.parametrize("staleness", [0, 1])
+async def test_snapshots_that_nothing_needs_go_and_going_back_meets_the_same_ones(tmp_path, staleness):
+    past = {"past__share": 0.5, "past__every": 1, "past__keep": 2}
+    config = small(run__steps=8, run__max_staleness=staleness, checkpoint__keep=1, **past)
+    run = Run.create(config, tmp_path, "run")
+    playing = asyncio.create_task(run.start())
+    await until(lambda: run.step == 3)
+    kept = int((await run.checkpoint()).name.removeprefix("step-"))
+    await until(lambda: run.step == 7)
+    players = await run.trainer.device.call(lambda: run.trainer.adapters.players)
+    await playing
+    assert run.state is RunState.FINISHED, run.reason
+    there = {int(path.name.removeprefix("step-")) for path in (run.folder / "past").iterdir()}
+    states = [json.loads(file.read_text()) for file in run.folder.glob("checkpoints/*/state.json")]
+    named = {step for state in states for step, _ in state["past"]}
+    assert named >= {kept - 2, kept - 1}
+    assert named | {6, 7} <= there <= named | {4, 5, 6, 7}  # a checkpoint of then named the two before
+    assert len([name for name in players if name.startswith("past-")]) <= 3
+
+    roll_back(run.folder, kept)
+    again = Run.open(run.folder)
+    await again.start()
+    assert again.state is RunState.FINISHED, again.reason
+    if not staleness:
+        whole = Run.create(config, tmp_path, "whole")
+        await whole.start()
+        assert facts(again)[1:] == facts(whole)[1:]
+
+
+async def test_who_is_played_against_now_stays_a_player_until_that_is_over(tmp_path):
+    there = ["base", "policy", "average-3"]
+
+    class Adapters:
+        players = property(lambda self: list(there))
+        drop = staticmethod(there.remove)
+
+    async def call(function, *arguments):
+        return function(*arguments)
+
+    async def save_player(name: str, folder: Path) -> int:
+        there.append(name)
+        return 0
+
+    trainer: Any = SimpleNamespace(adapters=Adapters(), device=SimpleNamespace(call=call), save_player=save_player)
+    past, config = Past(tmp_path / "past"), setup(share=1.0, every=1, keep=1)
+    for step in range(2):
+        await past.keep_up(trainer, step, config.past)
+    past.seated([EpisodeRequest("e")], arena(), config)  # against that of step 1
+    await past.keep_up(trainer, 2, config.past, guests={player(1)})
+    past.seated([EpisodeRequest("e")], arena(), config)  # against that of step 2
+    await past.keep_up(trainer, 3, config.past, guests={player(1)})
+    assert there == ["base", "policy", "average-3", player(1), player(2), player(3)]
+    await past.keep_up(trainer, 4, config.past)
+    assert there == ["base", "policy", "average-3", player(2), player(4)]
+
+
+def test_where_a_checkpoint_cannot_be_read_no_snapshot_is_deleted(tmp_path):
+    for name in ("past/step-000000", "past/step-000010", "checkpoints/step-000010"):
+        (tmp_path / name).mkdir(parents=True)
+    state = tmp_path / "checkpoints/step-000010/state.json"
+    for text, left in (("{", {0, 10}), ('{"past": [[10, 10]]}', {10})):
+        state.write_text(text)
+        _delete(tmp_path / "past", ())
+        assert {int(path.name[-6:]) for path in (tmp_path / "past").iterdir()} == left
 
 
 async def test_the_share_changes_while_the_run_is_at_work_within_its_bounds(tmp_path):

@@ -6,7 +6,7 @@ import asyncio
 
 from engine.events import RunState, StateChanged
 from engine.run import Run
-from engine.training import checkpoint
+from engine.training import checkpoints
 from tests.test_run import facts, small, until
 
 
@@ -77,7 +77,7 @@ async def test_a_run_that_waits_for_a_disk_can_be_stopped(tmp_path):
 async def test_a_checkpoint_that_cannot_be_written_is_written_later(tmp_path, monkeypatch):
     run = Run.create(small(run__steps=1), tmp_path, "run")
     run.attended = True
-    commit, failed = checkpoint.commit, []
+    commit, failed = checkpoints.commit, []
 
     def full_at_first(root, step, write, reason):
         def refused(folder):
@@ -86,14 +86,14 @@ async def test_a_checkpoint_that_cannot_be_written_is_written_later(tmp_path, mo
 
         return commit(root, step, write if failed else refused, reason)
 
-    monkeypatch.setattr(checkpoint, "commit", full_at_first)
+    monkeypatch.setattr(checkpoints, "commit", full_at_first)
     playing = asyncio.create_task(run.start())
     await paused(run, "No space left on device")
     run.resume()
     await playing
     assert run.state is RunState.FINISHED, run.reason
     assert len(failed) == 1
-    assert checkpoint.latest(run.folder / checkpoint.ROOT)[0].step == 1
+    assert checkpoints.latest(run.folder / checkpoints.ROOT)[0].step == 1
 
 
 async def test_what_is_wrong_with_a_record_is_not_waited_for(tmp_path, monkeypatch):

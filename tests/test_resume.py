@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.training import checkpoint
+from engine.training import checkpoint, checkpoints
 
 pytestmark = pytest.mark.slow
 
@@ -145,7 +145,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
     seconds = finish(run(runs, "whole"))
     found = facts(runs / "whole")
     assert len(found["turns"]) > STEPS * EPISODES  # type: ignore[arg-type]
-    state = checkpoint.load(runs / "whole" / checkpoint.ROOT / f"step-{STEPS:06d}").state
+    state = checkpoint.load(runs / "whole" / checkpoints.ROOT / f"step-{STEPS:06d}").state
     return Whole(found, seconds, state["totals"]["seconds"])
 
 
@@ -155,7 +155,7 @@ def test_a_run_killed_at_any_moment_ends_as_if_it_had_not_been(whole: Whole, tmp
     goes into loading; the last of four is killed once more when it is resumed."""
     rng = np.random.default_rng((SEED, moment))
     told = [f"KILL_SEED={SEED}, moment {moment}"]
-    first = tmp_path / "run" / checkpoint.ROOT / "step-000000"
+    first = tmp_path / "run" / checkpoints.ROOT / "step-000000"
     for since in ([None], [first], [None], [first, None])[moment % 4]:
         after = rng.uniform(0.0, whole.playing if since else whole.seconds)
         while not (killed := kill(go_on(tmp_path, "run"), after, since)) and len(told) == 1:
@@ -179,7 +179,7 @@ def test_a_longer_run_killed_and_resumed_to_fewer_steps_is_the_shorter_one(
     while not folder.exists() or steps_done(folder) >= STEPS:
         shutil.rmtree(folder, ignore_errors=True)
         after *= rng.uniform()
-        assert kill(longer, after, folder / checkpoint.ROOT / "step-000000")
+        assert kill(longer, after, folder / checkpoints.ROOT / "step-000000")
     told = f"KILL_SEED={SEED}, moment {moment}, killed after {after:.2f} s of playing: {phase(folder)}"
     print(told)
     finish([*go_on(tmp_path, "run"), "--steps", str(STEPS)])
@@ -239,10 +239,10 @@ def test_played_ahead_nothing_is_lost_or_learnt_from_twice(whole: Whole, tmp_pat
     rng = np.random.default_rng((SEED, 100 + moment))
     told = [f"KILL_SEED={SEED}, moment {moment}"]
     waiting: dict[str, list] = {}
-    for since in (tmp_path / "run" / checkpoint.ROOT / "step-000002", None):
+    for since in (tmp_path / "run" / checkpoints.ROOT / "step-000002", None):
         after = rng.uniform(0.0, 0.5) * (whole.playing if since else whole.seconds)
         if kill(go_on(tmp_path, "run", **AHEAD), after, since):
-            found, refused = checkpoint.latest(tmp_path / "run" / "checkpoints")
+            found, refused = checkpoints.latest(tmp_path / "run" / "checkpoints")
             assert not refused
             kept = [result for batch in (found.rollouts() if found else []) for result in batch]
             told.append(f"killed after {after:.2f} s, {len(kept)} rollouts waiting: {phase(tmp_path / 'run')}")

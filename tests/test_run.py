@@ -30,7 +30,7 @@ from engine.events import (
 from engine.run import Run, RunError
 from engine.store import Store, StoreError
 from engine.task import TaskError
-from engine.training import checkpoint
+from engine.training import checkpoint, checkpoints
 from engine.training.trainer import LocalTrainer
 from tui import cli
 
@@ -194,7 +194,7 @@ async def moves_and_logits(run: Run) -> tuple[list[str], list[np.ndarray]]:
             return [np.array(lm.head(lm.hidden(mx.array([encode(prompt)]))))[0] for prompt in prompts]
 
     try:
-        found, _ = checkpoint.latest(run.folder / "checkpoints")
+        found, _ = checkpoints.latest(run.folder / "checkpoints")
         assert found is not None
         await trainer.restore(found)
         client = trainer.client
@@ -428,7 +428,7 @@ async def test_ten_failures_in_a_row_stop_the_run_with_its_state_saved(tmp_path)
     assert run.state is RunState.FAILED
     assert "10 episodes in a row failed" in run.reason
     assert "ValueError: a fault of the task" in run.reason
-    found, _ = checkpoint.latest(tmp_path / "runs/failing/checkpoints")
+    found, _ = checkpoints.latest(tmp_path / "runs/failing/checkpoints")
     assert found is not None
     assert found.step == 0
 
@@ -562,7 +562,7 @@ def read_arrays(checkpoints: Path) -> dict[str, bytes]:
 
 def test_a_checkpoint_is_exported_by_its_folder_and_a_damaged_one_is_refused(finished, tmp_path, capsys):
     run, _ = finished
-    newest = checkpoint.folder(run.folder / checkpoint.ROOT, 3)
+    newest = checkpoint.folder(run.folder / checkpoints.ROOT, 3)
     assert cli.main(["export", str(newest), str(tmp_path / "out"), "--format", "mlx"]) == 0
     ours, theirs = (load_file(folder / "adapters.safetensors") for folder in (tmp_path / "out", newest))
     assert ours.keys() == theirs.keys()
@@ -579,7 +579,7 @@ def test_a_checkpoint_is_exported_by_its_folder_and_a_damaged_one_is_refused(fin
 
 async def test_an_adapter_that_does_not_fit_fails_the_run_with_what_to_set(finished, tmp_path):
     whole, _ = finished
-    start = checkpoint.folder(whole.folder / checkpoint.ROOT, 3)
+    start = checkpoint.folder(whole.folder / checkpoints.ROOT, 3)
     run = Run.create(small(lora__start=str(start), lora__rank=8), tmp_path, "other")
     await run.start()
     assert run.state is RunState.FAILED

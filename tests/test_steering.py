@@ -17,9 +17,10 @@ from engine.run import Run, RunError
 from engine.steering.edits import before
 from engine.steering.forking import UNDONE, fork, roll_back
 from engine.store import Store, StoreError
-from engine.training import checkpoint
+from engine.training import checkpoint, checkpoints
 from tests.test_run import facts, small, until
 from tui import cli
+from tui.cli import beginning
 
 
 def kept(**changes) -> Config:
@@ -236,7 +237,7 @@ async def test_a_tasks_share_changes_while_the_run_is_at_work_and_going_back_kee
 def test_a_run_rolled_back_goes_on_as_it_had(whole, tmp_path, step):
     folder = copy(whole, tmp_path / "back")
     roll_back(folder, step)
-    assert [kept for kept, _, _ in checkpoint.listed(folder / "checkpoints")] == list(range(step, -1, -1))
+    assert [kept for kept, _, _ in checkpoints.listed(folder / "checkpoints")] == list(range(step, -1, -1))
     with Store.open(folder, read_only=True) as store:
         assert [record.step for record in store.steps()] == list(range(1, step + 1))
         ended = store.state()
@@ -247,11 +248,11 @@ def test_a_run_rolled_back_goes_on_as_it_had(whole, tmp_path, step):
 
 def test_what_was_kept_for_a_reason_is_moved_and_not_lost(whole, tmp_path):
     folder = copy(whole, tmp_path / "back")
-    checkpoint.mark(folder / "checkpoints/step-000002", "manual")
+    checkpoints.mark(folder / "checkpoints/step-000002", "manual")
     for _ in range(2):
         roll_back(folder, 1)
         resumed(folder)
-        checkpoint.mark(folder / "checkpoints/step-000002", "manual")
+        checkpoints.mark(folder / "checkpoints/step-000002", "manual")
     undone = {path.name for path in (folder / UNDONE).iterdir()}
     assert undone == {"step-000002", "step-000003", "step-000002.2", "step-000003.2"}
     assert checkpoint.load(folder / UNDONE / "step-000002").reasons[-1] == "manual"
@@ -264,7 +265,7 @@ def test_going_back_to_what_there_is_not_changes_nothing(whole, tmp_path):
     (folder / "checkpoints/step-000001/learner.safetensors").write_bytes(b"")
     with pytest.raises(RunError, match=r"step-000001/learner\.safetensors"):
         roll_back(folder, 1)
-    assert len(checkpoint.listed(folder / "checkpoints")) == 4
+    assert len(checkpoints.listed(folder / "checkpoints")) == 4
     with Store.open(folder), pytest.raises(StoreError, match="is running this run"):
         roll_back(folder, 2)
 
@@ -392,7 +393,7 @@ def test_the_command_line_forks_and_tells_how_to_begin(whole, tmp_path, capsys):
 
 
 async def test_a_run_is_opened_from_within_a_loop_as_the_app_does(whole, tmp_path):
-    run = cli._reopen(copy(whole, tmp_path / "again"), None)
+    run = beginning.reopen(copy(whole, tmp_path / "again"), None)
     assert run.step == 3
     await run.stop()
 

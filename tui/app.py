@@ -5,54 +5,45 @@ It knows runs only through `tui.interface`, and never touches a model, an array 
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import gc
-import signal
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from rich.text import Text
 from textual import events
 from textual.app import App, SystemCommand
 from textual.driver import Driver
-from textual.filter import Monochrome, NoColor
+from textual.filter import ANSIToTruecolor, LineFilter, Monochrome, NoColor
 from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Input, TextArea
 
 from engine.config import Config
-from engine.events import RunState
-from tui import notices, supervisor, terminal
+from tui import notices, opening, terminal
 from tui.actions import ACTIONS, bindings, key_name, scope_of
+from tui.cadence import Cadence
 from tui.interface import PresetInfo, RunInfo, RunLike, Sources
 from tui.keymap import Keymap
+from tui.leaving import Leaving
 from tui.listing import Live
 from tui.memory import Memory
-from tui.screens.dialog import Confirm, TooSmall, Waiting
+from tui.screens.dialog import Confirm, TooSmall
 from tui.screens.help import Help
 from tui.screens.home import HomeScreen
 from tui.screens.jump import Jump, targets
+from tui.telling import Telling
 from tui.text import one_line
 from tui.theme import PALETTES, themes
+from tui.typeahead import TypeAhead
 from tui.widgets.divider import beside
+from tui.widgets.stack import stacked
 
 if TYPE_CHECKING:
     from tui.screens.form import FormScreen
     from tui.screens.steer import SteerScreen
     from tui.session import Session
-
-LATER = ("tui.screens.run", "tui.screens.form")
-"""Screens that Home's first frame doesn't wait for: read in a thread once it is there; others when they open."""
-
-TOASTS = 3
-"""Notices shown of those that come at once."""
-
-SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
 
 class SelfPlayApp(App[None], inherit_bindings=False):
@@ -90,14 +81,15 @@ class SelfPlayApp(App[None], inherit_bindings=False):
         self.set_keymap(self.keys.keys)
         self.caller = notices.Caller(self._to_terminal)
         self.caller.wanted = self.memory.flag("notices", True)
-        self._news = notices.News()
         self.sources = Sources(presets, runs, create, resume, configure=configure, judge=judge)
         self.fps = fps
         self.clock = clock
         self.session: Session | None = None
         self._start_with = start
-        self._asked = self._asked_before = False
-        self._leaving: asyncio.Task[None] | None = None
+        self.telling = Telling(self)
+        self.leaving = Leaving(self)
+        self._type_ahead = TypeAhead(self)
+        self._cadence = Cadence()
         if self.no_color:
             # no grey shades either: whoever asks for no colour gets none
             self._filters = [f for f in self._filters if not isinstance(f, Monochrome)] + [NoColor()]
@@ -109,22 +101,30 @@ class SelfPlayApp(App[None], inherit_bindings=False):
     def get_driver_class(self) -> type[Driver]:
         return terminal.sturdy(super().get_driver_class())
 
+    async def on_event(self, event: events.Event) -> None:
+        self._cadence.stir()
+        typed = isinstance(event, events.Key | events.Paste) and not event.is_forwarded
+        if not typed or self._type_ahead.may_pass(event):
+            await super().on_event(event)
+
     async def on_mount(self) -> None:
         self.home = HomeScreen(self.sources)
         await self.push_screen(self.home)
         if self._start_with is not None:
-            await self._open(self._start_with)
-        self._listen_to_signals()
+            await opening.show(self, self._start_with)
+        self.leaving.listen_to_signals()
         for problem in self.keys.problems:
             self.say(problem, "warning")
         # what was made so far stays: left out of full collections, each of those stops the screen 30 ms less
         self.call_after_refresh(gc.freeze)
         self.set_timer(0.2, self._read_ahead)
         self.set_interval(1 / (2 * self.fps), self._tick)
-        self.set_interval(1.0, self._look_at_terminal)
+        self.set_interval(1.0, self.leaving.look_at_terminal)
 
     def _read_ahead(self) -> None:
-        self.run_worker(lambda: [import_module(name) for name in LATER], thread=True, group="read ahead")
+        from tui import ahead
+
+        self.run_worker(ahead.read(self), group="read ahead")
 
     # Frames
 
@@ -133,32 +133,18 @@ class SelfPlayApp(App[None], inherit_bindings=False):
             return
         from tui.screens.run import RunScreen
 
-        self.session.drain()
-        notices = self.session.store.notices
-        for _ in range(min(len(notices), TOASTS)):
-            notice = notices.popleft()
-            self.say(notice.text, notice.severity)
-        if notices:
-            self.say(f"and {len(notices)} more notices")
-            notices.clear()
-        self._call_for_answers(self.session)
-        if news := self._news.of(self.session):
-            self.caller.call(news)
+        if self.session.drain():
+            self._cadence.stir()
+        self.telling.look(self.session)
         top = self.screen_stack[-1] if self.screen_stack else None  # a timer may fire while the app closes
-        if isinstance(top, RunScreen):
+        if isinstance(top, RunScreen) and self._cadence.due():
+            self._cadence.begin()
             await top.draw()
+            top.call_after_refresh(self._cadence.painted)
 
-    def _call_for_answers(self, session: Session) -> None:
-        """A bell when episodes begin to ask, and a word the first time; from then on the status line tells."""
-        from tui.screens.questions import Questions
-
-        asked = bool(session.run.questions)
-        if asked and not self._asked and not isinstance(self.screen, Questions):
-            self.bell()
-            if not self._asked_before:
-                self.say("An episode asks you something: press a on the run to answer.")
-                self._asked_before = True
-        self._asked = asked
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        # That one looks through every line for colours by number, of which there are none here: 7% of all drawing.
+        return [each for each in super().get_line_filters() if not isinstance(each, ANSIToTruecolor)]
 
     def say(self, text: str, severity: str = "information") -> None:
         """A toast, in plain text."""
@@ -180,37 +166,13 @@ class SelfPlayApp(App[None], inherit_bindings=False):
     # Runs
 
     async def on_home_screen_chosen(self, message: HomeScreen.Chosen) -> None:
-        item = message.item
-        if isinstance(item, Live):
-            self._show_run()
-        elif item.problem:
-            self.say(item.problem, "error")
-        elif self.session is not None and self.session.live:
-            self._ask_to_replace(item)
-        else:
-            await self._begin(item)
+        await opening.choose(self, message.item)
 
     async def on_form_screen_ready(self, message: FormScreen.Ready) -> None:
-        if self.session is not None and self.session.live:
-            self._ask_to_replace(message.config)
-        else:
-            await self._begin(message.config)
+        await opening.begin(self, message.config)
 
     async def on_run_screen_again(self) -> None:
-        """Opens the run anew in its own place: from its record, as after any other end."""
-        from tui.screens.run import RunScreen
-
-        session = self.session
-        if session is None or session.live:
-            return
-        try:
-            run = self.sources.resume(session.run.folder)
-        except Exception as error:  # whatever keeps it from being opened is told, and the screen stays
-            self.say(f"{error}" or type(error).__name__, "error")
-            return
-        while isinstance(self.screen, RunScreen):
-            await self.pop_screen()
-        await self._open(run)
+        await opening.again(self)
 
     def on_steer_screen_back_wanted(self, message: SteerScreen.BackWanted) -> None:
         from tui import branching
@@ -223,82 +185,6 @@ class SelfPlayApp(App[None], inherit_bindings=False):
 
         if self.session is not None:
             branching.fork(self, self.session, message)
-
-    async def leave_session(self) -> None:
-        """Nothing is watched any more; of a run that was only read, the folder is free again."""
-        session, self.session = self.session, None
-        if session is not None:
-            await session.close()
-
-    async def open_folder(self, folder: Path) -> None:
-        """Opens a run over Home, whatever stood there."""
-        while len(self.screen_stack) > 1 and not isinstance(self.screen, HomeScreen):
-            await self.pop_screen()
-        try:
-            run = self.sources.resume(folder)
-        except Exception as error:  # as of Home's lists: it is told, and one is there to choose another
-            self.say(f"{error}" or type(error).__name__, "error")
-            return
-        await self._open(run)
-
-    def _ask_to_replace(self, item: PresetInfo | RunInfo | Config) -> None:
-        assert self.session is not None
-        name = self.session.run.name
-        question = Confirm(
-            f"{name} is at work",
-            "One run works at a time. Stopped, it keeps its state and can be resumed from Home.",
-            "Stop it and go on",
-        )
-
-        def answered(yes: bool | None) -> None:
-            if yes:
-                self.run_worker(self._replace(item), group="replace", exclusive=True)
-
-        self.push_screen(question, answered)
-
-    async def _replace(self, item: PresetInfo | RunInfo | Config) -> None:
-        if self.session is not None:
-            waiting = Waiting("Stopping", f"Saving the state of {self.session.run.name} …")
-            await self.push_screen(waiting)
-            await self.session.stop()
-            waiting.dismiss()
-        await self._begin(item)
-
-    async def _begin(self, item: PresetInfo | RunInfo | Config) -> None:
-        try:
-            if isinstance(item, PresetInfo):
-                run = self.sources.create(item.name)
-            elif isinstance(item, Config):
-                assert self.sources.configure is not None
-                run = self.sources.configure(item)
-            else:
-                run = self.sources.resume(item.folder)
-        except Exception as error:  # a preset or a folder may be wrong in any way: say so and stay on Home
-            self.say(f"{error}" or type(error).__name__, "error")
-            return
-        ended = isinstance(item, RunInfo) and item.state == RunState.FINISHED
-        await self._open(run, RunState.FINISHED if ended else None)
-
-    async def _open(self, run: RunLike, ended: RunState | None = None) -> None:
-        from tui.session import Session
-
-        if self.session is not None:
-            await self.session.close()
-        self.session = Session(run, self.clock)
-        if ended is None:
-            self.session.begin()
-        else:
-            self.session.show_only(ended)
-        self._show_run()
-
-    def _show_run(self) -> None:
-        from tui.screens.form import FormScreen
-        from tui.screens.run import RunScreen
-
-        if isinstance(self.screen, FormScreen):
-            self.screen.dismiss()
-        if self.session is not None:
-            self.push_screen(RunScreen(self.session, self.fps))
 
     def on_screen_resume(self) -> None:
         self._tell_home()
@@ -341,9 +227,11 @@ class SelfPlayApp(App[None], inherit_bindings=False):
 
         self.push_screen(Jump(found), chosen)
 
-    def action_resize(self, steps: int) -> None:
-        divider = beside(self.focused)
-        if divider is None:
+    def action_resize(self, steps: int, lines: int = 0) -> None:
+        focused, divider, stack = self.focused, beside(self.focused), stacked(self.focused)
+        if lines and stack is not None and focused is not None and stack.move(focused, lines):
+            return
+        if lines or divider is None:
             self.say("There is no border to move here.")
         else:
             divider.move(steps)
@@ -376,27 +264,13 @@ class SelfPlayApp(App[None], inherit_bindings=False):
         elif (selected := self.screen.get_selected_text()) is not None:
             self.copy_to_clipboard(selected)
             self.say("Copied.")
-        elif self._leaving is not None:
-            self._end(1, "")
+        elif self.leaving.is_under_way:
+            self.leaving.leave()
         elif not isinstance(self.screen, Confirm):
-            self._ask_to_quit()
-
-    def _ask_to_quit(self) -> None:
-        words = "Nothing is at work."
-        if self.session is not None and self.session.live:
-            words = (
-                f"{self.session.run.name} is at work. It is stopped cleanly and its state is saved: "
-                "resume it from Home whenever you like."
-            )
-
-        def answered(yes: bool | None) -> None:
-            if yes:
-                self.leave()
-
-        self.push_screen(Confirm("Quit?", words, "Quit", "Stay"), answered)
+            self.leaving.ask()
 
     async def action_quit(self) -> None:
-        self.leave()
+        self.leaving.leave()
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """The table's actions that apply here, and each theme."""
@@ -417,47 +291,3 @@ class SelfPlayApp(App[None], inherit_bindings=False):
             self.call_later(perform)
 
         return call
-
-    # Leaving
-
-    def leave(self, code: int | None = None) -> None:
-        """Ends the app: a run at work is stopped first and its state saved. Asked twice, leaves at once."""
-        if self._leaving is not None:
-            self._end(code or 1, "")
-            return
-        self._leaving = asyncio.create_task(self._leave(code))
-
-    async def _leave(self, code: int | None) -> None:
-        session = self.session
-        words = ""
-        if session is not None:
-            if session.live:
-                text = f"Saving the state of {session.run.name} … (^q again leaves at once)"
-                await self.push_screen(Waiting("Stopping", text))
-                await session.stop()
-                words = f"{session.run.name} is saved in {session.run.folder}"
-            await session.close()
-            if code is None and session.state is RunState.FAILED:
-                code = 1
-                words = f"{session.run.name} failed: {session.store.reason}"
-        self._end(code or 0, words)
-
-    def _end(self, code: int, words: str) -> None:
-        self.exit(return_code=code, message=Text(one_line(words)) if words else None)
-
-    def _listen_to_signals(self) -> None:
-        loop = asyncio.get_running_loop()
-        for number in SIGNALS:
-            # not in the main thread, as in a test or under another host: there signals are not ours to handle
-            with contextlib.suppress(RuntimeError, ValueError):
-                loop.add_signal_handler(number, self._signalled, number)
-
-    def _signalled(self, number: int) -> None:
-        terminal.let_go()
-        if self._leaving is None:
-            self.leave(128 + number)
-
-    def _look_at_terminal(self) -> None:
-        """A terminal may be closed, or our parent killed, without a signal reaching us."""
-        if (terminal.let_go() or supervisor.orphaned()) and self._leaving is None:
-            self.leave(128 + signal.SIGHUP)

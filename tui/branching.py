@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tui import opening
 from tui.screens.dialog import Confirm, Waiting
 from tui.screens.steer import SteerScreen
 
@@ -29,16 +30,21 @@ def go_back(app: SelfPlayApp, session: Session, message: SteerScreen.BackWanted)
 
 def fork(app: SelfPlayApp, session: Session, message: SteerScreen.ForkWanted) -> None:
     """The new run is made beside the old one, which works on; then one is asked which to go on with."""
-    app.run_worker(_fork(app, session, message), group="fork")
+    # over the screen at once: keys that come before the question aren't for the old run, nor its answer
+    waiting = Waiting("One moment", f"Making a run that begins at step {message.step} of {session.run.name} …")
+    app.push_screen(waiting)
+    app.run_worker(_fork(app, session, message, waiting), group="fork")
 
 
-async def _fork(app: SelfPlayApp, session: Session, message: SteerScreen.ForkWanted) -> None:
+async def _fork(app: SelfPlayApp, session: Session, message: SteerScreen.ForkWanted, waiting: Waiting) -> None:
     run, branch = session.run, message.branch
     try:
         folder = await asyncio.to_thread(app.sources.fork, run.folder, message.step, branch.name, branch.changes)
     except Exception as error:  # a name, a change or the disk may be at fault: the run works on
         app.say(f"{error}" or type(error).__name__, "error")
         return
+    finally:
+        waiting.end()
     stopped = f" {run.name} is stopped then, its state saved." if session.live else ""
     question = Confirm(
         f"{folder.name} is made",
@@ -60,12 +66,12 @@ async def _reopen(app: SelfPlayApp, session: Session, change: Callable[[], Path]
     waiting = Waiting("One moment", f"Saving the state of {session.run.name} …")
     await app.push_screen(waiting)
     await session.stop()
-    await app.leave_session()
+    await opening.close(app)
     try:
         folder = await asyncio.to_thread(change)
         app.say(done)
     except Exception as error:
         app.say(f"{error}" or type(error).__name__, "error")
         folder = session.run.folder
-    waiting.dismiss()
-    await app.open_folder(folder)
+    waiting.end()
+    await opening.open_folder(app, folder)

@@ -5,7 +5,7 @@ A command that the run refuses is told to who gave it; the run and the app go on
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from typing import Any
 
 from textual.screen import Screen
@@ -70,21 +70,32 @@ def checkpoint(screen: Screen[Any], session: Session) -> None:
     give(screen, keep())
 
 
-def prompts(screen: Screen[Any], session: Session, role: str = "") -> None:
-    """Opens the editor of prompts; what is changed there is in force from the next episode."""
-    if not session.live:
+def prompts(
+    screen: Screen[Any], session: Session, role: str = "", written: Mapping[str, str] | None = None
+) -> None:
+    """Opens the editor of prompts; what is changed there is in force from the next episode.
+
+    It opens again on what was `written` if the run doesn't take it: a full disk costs nobody a page of text.
+    """
+    if not session.live and not written:
         say(screen, "Prompts can be edited while the run is at work.", "warning")
         return
     edits = session.store.edits
     found = {name: versions(edits, name, r.system_prompt) for name, r in session.run.roles.items()}
 
     async def edit(changed: dict[str, str]) -> None:
-        for name, prompt in changed.items():
-            number = await session.run.edit_role(name, prompt)
-            say(screen, f"Edit {number}: {name} plays under its new prompt from the next episode on.")
+        left = dict(changed)
+        try:
+            for name, prompt in changed.items():
+                number = await session.run.edit_role(name, prompt)
+                del left[name]
+                say(screen, f"Edit {number}: {name} plays under its new prompt from the next episode on.")
+        except Exception:
+            prompts(screen, session, next(iter(left)), left)
+            raise
 
     def edited(changed: dict[str, str] | None) -> None:
         if changed:
             give(screen, edit(changed))
 
-    screen.app.push_screen(EditPrompt(found, role), edited)
+    screen.app.push_screen(EditPrompt(found, role, written), edited)

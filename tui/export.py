@@ -8,7 +8,7 @@ from pathlib import Path
 from engine import config as configuration
 from engine.config import ConfigError
 from engine.summaries import CONFIG
-from engine.training import checkpoint
+from engine.training import checkpoint, checkpoints
 from engine.training.checkpoint import CheckpointError
 
 
@@ -39,9 +39,9 @@ def main(source: Path, target: Path, form: str) -> int:
 
 def _adapter_of(source: Path) -> tuple[Path, str]:
     """Where the adapter lies, every file of its checkpoint checked, and what to call it."""
-    checkpoints = source / checkpoint.ROOT
-    if checkpoints.is_dir() or (source / CONFIG).is_file():
-        found, refused = checkpoint.latest(checkpoints)
+    root = source / checkpoints.ROOT
+    if root.is_dir() or (source / CONFIG).is_file():
+        found, refused = checkpoints.latest(root)
         for problem in refused:
             print(f"{problem}; the one before it is used", file=sys.stderr)
         if found is None:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from engine.config import Config
     from engine.keeping import Kept
     from engine.reading.tracing import Trace
+    from engine.sitting.company import Opponent, Place
     from engine.sitting.seats import Ask
-    from engine.sitting.table import Opponent, Place
     from engine.steering.edits import Setting
 
 

@@ -55,7 +55,10 @@ MARK = "✓"
 """Of a run that is to be compared."""
 
 BRIEF = 2
-"""Lines below the lists, where details don't stand beside them."""
+"""Lines below the lists, where details don't stand beside them; one more tells what can be done."""
+
+ALONG = "pocket"
+"""The model that needs no download."""
 
 
 def groups(presets: Sequence[PresetInfo]) -> dict[str, list[PresetInfo]]:
@@ -67,10 +70,14 @@ def groups(presets: Sequence[PresetInfo]) -> dict[str, list[PresetInfo]]:
     return found
 
 
-def group_entry(name: str, cells: int, colours: Palette) -> Content:
-    """The line above a group."""
-    words = f" {fit(one_line(name, 80), min(width(one_line(name, 80)), cells - 4))} "
-    return _content([((words, style(colours.accent)), ("┄" * (cells - width(words) - 1), style(colours.faint)))])
+def group_entry(name: str, cells: int, colours: Palette, right: str = "") -> Content:
+    """The line above a group; `right` is above the ends of its lines."""
+    told = f"{name}, a tiny model that comes along" if name == ALONG else one_line(name, 80)
+    words = f" {fit(told, min(width(told), cells - 4))} "
+    right = f" {right} " if right and width(words) + width(right) + 6 < cells else ""
+    line = "┄" * (cells - width(words) - width(right) - 1)
+    accent, faint = style(colours.accent), style(colours.faint)
+    return _content([((words, accent), (line, faint), (right, style(colours.soft)))])
 
 
 def name_cells(presets: Sequence[PresetInfo]) -> int:
@@ -139,7 +146,7 @@ def describe(item: PresetInfo | RunInfo | Live, cells: int, colours: Palette) ->
         case PresetInfo():
             title, told = item.title or item.name, item.teaches
             rows = [("preset", item.name), ("model", item.model), ("memory", item.memory), ("from", item.source)]
-            problem, todo = item.problem, "enter starts a new run · e edits it first"
+            problem = item.problem
         case RunInfo():
             title, told = item.title or item.name, ""
             value = f"{label(item.metric)} {number(item.value)}" if item.value is not None else ""
@@ -154,12 +161,11 @@ def describe(item: PresetInfo | RunInfo | Live, cells: int, colours: Palette) ->
             ]
             course = spark(item.course, cells - 12)
             rows.insert(4, ("course", course))
-            problem, todo = item.problem, "enter opens it" if item.state == "finished" else "enter resumes it"
-            todo += " · space marks it"
+            problem = item.problem
         case Live():
             title, told = item.title, ""
             rows = [("run", item.name), ("state", "at work"), ("step", f"{item.step} of {item.steps}")]
-            problem, todo = None, "enter returns to it"
+            problem = None
     soft, plain = style(colours.soft), style(colours.text)
     lines: list[Line] = [BLANK, ((" " + fit(one_line(title), cells - 2), style(colours.text, bold=True)),), BLANK]
     if told:
@@ -174,8 +180,28 @@ def describe(item: PresetInfo | RunInfo | Live, cells: int, colours: Palette) ->
     if problem:
         lines += [((f" {line}", style(colours.watch)),) for line in wrap(f"! {one_line(problem)}", cells - 2)]
     else:
-        lines.append(((f" {todo}", style(colours.accent)),))
+        lines += [((f" {line}", style(colours.accent)),) for line in wrap(to_do(item), cells - 2)]
     return lines
+
+
+def opens(item: PresetInfo | RunInfo | Live) -> str:
+    """What enter does with it, in a word."""
+    match item:
+        case PresetInfo():
+            return "start"
+        case RunInfo():
+            return "open" if item.state == "finished" else "resume"
+        case Live():
+            return "return"
+
+
+def to_do(item: PresetInfo | RunInfo | Live) -> str:
+    """What can be done with it."""
+    if isinstance(item, PresetInfo):
+        return "enter starts a new run · e edits it first"
+    if isinstance(item, Live):
+        return "enter returns to it"
+    return f"enter {opens(item)}s it · o replays its record · space marks it to be compared"
 
 
 def brief(item: PresetInfo | RunInfo | Live, cells: int, colours: Palette) -> list[Line]:
@@ -195,4 +221,5 @@ def brief(item: PresetInfo | RunInfo | Live, cells: int, colours: Palette) -> li
         if len(lines) <= BRIEF
         else [*lines[: BRIEF - 1], fit(" ".join(lines[BRIEF - 1 :]), cells - 2)]
     )
-    return [((f" {line}", look if problem else soft),) for line in shown]
+    told_lines: list[Line] = [((f" {line}", look if problem else soft),) for line in shown]
+    return told_lines if problem else [*told_lines, ((f" {fit(to_do(item), cells - 2)}", style(colours.accent)),)]

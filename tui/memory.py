@@ -46,10 +46,13 @@ class Memory:
         self._values[name] = value
         if self.file is not None:
             draft = self.file.with_suffix(f".{os.getpid()}")
-            with contextlib.suppress(OSError):
+            try:
                 self.file.parent.mkdir(parents=True, exist_ok=True)
                 draft.write_text(json.dumps(self._values, indent=1))
                 draft.replace(self.file)
+            except OSError:
+                with contextlib.suppress(OSError):
+                    draft.unlink(missing_ok=True)
 
 
 def path() -> Path:

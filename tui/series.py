@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 Array = np.ndarray
+RECENT = 512
+"""Values of a ledger whose spread is shown."""
 KEPT = 4096
 """Points a series holds; at that many, every eight become their lowest and their highest."""
 
@@ -73,7 +75,7 @@ class Ledger:
 
     now: Mean = field(default_factory=Mean)
     closed: deque[Mean] = field(default_factory=lambda: deque(maxlen=60))
-    recent: deque[float] = field(default_factory=lambda: deque(maxlen=512))
+    recent: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))
     """The latest values, whatever their step: how they are spread."""
 
     def add(self, value: float) -> None:

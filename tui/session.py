@@ -7,7 +7,9 @@ import time
 from collections.abc import Callable
 
 from engine.events import RunState, StateChanged
+from engine.types import EngineError
 from tui.interface import RunLike, StatusLike
+from tui.rewards import latest
 from tui.state import Store
 
 
@@ -19,14 +21,15 @@ class Session:
         config = run.config
         self.title = config.title or config.played
         self.store = Store(run.decode, clock, config.eval.metric, config.eval.goal)
-        self.store.fold(run.history())
-        self.store.notices.clear()  # they were shown when they were news
         for role in run.roles:
             self.store.sign_of(role)
+        self.store.fold(run.history())
+        self.store.notices.clear()  # they were shown when they were news
         self.left_out = 0
         """Live events dropped because nobody drained in time."""
         self._stream = run.watch()
         self._task: asyncio.Task[None] | None = None
+        self._recalling = asyncio.create_task(self._recall(self.store.step)) if self.store.step else None
 
     @property
     def state(self) -> RunState:
@@ -46,14 +49,15 @@ class Session:
         """For a run that has ended: its record, without starting it."""
         self.store.fold([StateChanged(RunState(state), self.run.reason)])
 
-    def drain(self) -> None:
-        """Folds what happened since the last time."""
+    def drain(self) -> bool:
+        """Folds what happened since the last time; returns whether anything has."""
         events = self._stream.drain()
         if self._stream.dropped > self.left_out:
             self.left_out = self._stream.dropped
             self.store.lose_sight()
         if events:
             self.store.fold(events)
+        return bool(events)
 
     def status(self) -> StatusLike:
         return self.run.status()
@@ -77,6 +81,13 @@ class Session:
         await self.run.table.close()
         if self._task is None:
             await self.run.stop()
+
+    async def _recall(self, step: int) -> None:
+        """How rewards were spread in the steps before."""
+        try:
+            self.store.rewards.recall(await asyncio.to_thread(latest, self.run.folder, step))
+        except EngineError:
+            return  # who reads the record for its own sake is told what is wrong with it
 
     async def _play(self) -> None:
         try:

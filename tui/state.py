@@ -28,6 +28,7 @@ from engine.events import (
     TurnStarted,
 )
 from engine.types import GenerateResult, Rollout
+from tui.rewards import Rewards
 from tui.series import Ledger, Series
 from tui.views import EpisodeView, Mark, Verdict, judged
 
@@ -62,10 +63,7 @@ class Store:
         """Of the latest step."""
         self.skipped: deque[tuple[int, str]] = deque(maxlen=50)
         self.series: dict[str, Series] = {}
-        self.ledgers: dict[tuple[str, str], Ledger] = {}
-        """(reward function, role) → its values; the function `""` is the role's whole reward."""
-        self.weights: dict[tuple[str, str], float] = {}
-        """(reward function, role) → what its value was multiplied by, in the latest episode."""
+        self.rewards = Rewards(self.sign_of)
         self.unparsed = Ledger()
         """1 for each judgement without a verdict, 0 for each other."""
         self.behind: int | None = None
@@ -214,13 +212,7 @@ class Store:
         self.episodes[rollout.id] = self.episodes.pop(rollout.id)
 
     def _tally(self, rollout: Rollout) -> None:
-        for role, reward in rollout.rewards.items():
-            self.sign_of(role)
-            self.ledgers.setdefault(("", role), Ledger()).add(reward)
-        for function, values in rollout.breakdown.items():
-            for role, value in values.items():
-                self.ledgers.setdefault((function, role), Ledger()).add(value)
-                self.weights[function, role] = rollout.weights.get(function, {}).get(role, 1.0)
+        self.rewards.add(rollout)
         for verdict in judged(rollout):
             self.unparsed.now.add(float(verdict is None))
         for turn in rollout.turns:
@@ -246,10 +238,8 @@ class Store:
             self.skipped.append((event.step, event.skipped))
         for name, value in event.metrics.items():
             self._point(name, event.step, value)
-        for (function, role), ledger in self.ledgers.items():
-            mean = ledger.close()
-            if not function and not math.isnan(mean):
-                self._point(f"reward/{role}", event.step, event.metrics.get(f"reward/{role}", mean))
+        for name, mean in self.rewards.close(event.metrics).items():
+            self._point(name, event.step, mean)
         self.illegal.close()
         self.unparsed.close()
         self.behind = None

@@ -1,21 +1,33 @@
-"""A terminal that goes away: found out, and let go of, so that leaving still works.
+"""A terminal that goes away: found out, and let go of, so that leaving still works; and one that is typed on fast.
 
 Textual's driver writes from a thread that dies of the first failed write; a bounded queue then fills, and the app
-waits for ever on its way out. `sturdy` gives a driver that outlives its terminal.
+waits for ever on its way out. And it is 0.1 s before it takes an esc for one: a key that comes sooner makes
+it alt, and both are lost. `sturdy` gives a driver that outlives its terminal and hears esc in time.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+import select
 import sys
 import termios
+from codecs import getincrementaldecoder
 from typing import IO, TYPE_CHECKING
 
 if TYPE_CHECKING:
     from textual.driver import Driver
 
 STANDARD = (0, 1, 2)
+
+ESC = "\x1b"
+
+ESCAPE = 0.05
+"""Seconds without another key after which esc is a key of its own; `ESCDELAY`, in milliseconds, says otherwise."""
+
+WAKE = 0.1
+"""Seconds between two looks at whether the app has ended."""
 
 
 def descriptors() -> set[int]:
@@ -75,8 +87,12 @@ class Outlet:
 
 def sturdy(base: type[Driver]) -> type[Driver]:
     """The driver for a real terminal made to outlive it; any other driver as it is."""
+    from textual import constants
+    from textual._xterm_parser import XTermParser
     from textual.drivers.linux_driver import LinuxDriver
 
+    if "ESCDELAY" not in os.environ:
+        setattr(constants, "ESCAPE_DELAY", ESCAPE)  # noqa: B010  it is said to be final
     if base is not LinuxDriver:
         return base
 
@@ -85,9 +101,30 @@ def sturdy(base: type[Driver]) -> type[Driver]:
             super().__init__(*arguments, **options)  # type: ignore[arg-type]
             self._file = Outlet(self._file)  # type: ignore[assignment]
 
+        def _get_terminal_size(self) -> tuple[int, int]:
+            """The terminal's own. `COLUMNS` and `LINES` don't follow it; a parent that uses readline sets them."""
+            for descriptor in (self.fileno, *descriptors()):
+                with contextlib.suppress(OSError):
+                    columns, lines = os.get_terminal_size(descriptor)
+                    if columns and lines:
+                        return columns, lines
+            return super()._get_terminal_size()
+
         def run_input_thread(self) -> None:
+            parser, decode = XTermParser(self._debug), getincrementaldecoder("utf-8")("replace").decode
+            text = ""
             try:
-                super().run_input_thread()
+                while not self.exit_event.is_set():
+                    wait = constants.ESCAPE_DELAY if text.endswith(ESC) else WAKE
+                    if select.select([self.fileno], [], [], wait)[0]:
+                        if not (data := os.read(self.fileno, 4096)):
+                            break  # nobody will ever type again
+                        text = decode(data)
+                        found = parser.feed(text) if text else ()
+                    else:
+                        text, found = "", parser.tick()
+                    for message in found:
+                        self.process_message(message)
             except OSError:
                 # nothing more can be read: the app looks after a terminal that hung up
                 if not hung_up(self.fileno):

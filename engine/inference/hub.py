@@ -11,6 +11,9 @@ from typing import Any
 
 from engine.inference.facts import WEIGHT_FILES
 
+POCKET = Path(__file__).resolve().parent.parent / "pocket"
+"""The model that comes with the engine."""
+
 CONNECT_SECONDS = 10.0
 """How long the hub may take to answer."""
 FILES = ["*.json", WEIGHT_FILES, "tokenizer.model", "*.tiktoken", "*.txt", "*.jinja"]

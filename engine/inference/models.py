@@ -19,11 +19,9 @@ from engine.inference import blas, facts, fastmath, gguf, hub, rotary
 from engine.inference.cache import BatchCache, Layers
 from engine.inference.estimate import Need
 from engine.inference.facts import WEIGHT_FILES, Machine
+from engine.inference.hub import POCKET
 from engine.inference.kernels import on_cuda
 from engine.inference.tokenizer import ChatTokenizer
-
-POCKET = Path(__file__).resolve().parent.parent / "pocket"
-"""The embedded model's folder."""
 
 SMALL_MODEL = 20_000_000
 """Up to so many parameters a second BLAS thread gains less than it takes from the app."""

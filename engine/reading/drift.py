@@ -42,7 +42,7 @@ class Drift:
     def words(self) -> str:
         earned = f"{self.earned[0]:+.2f} to {self.earned[1]:+.2f}"
         measured = f"{self.measured[0]:.2f} to {self.measured[1]:.2f}"
-        return f"steps {self.first} to {self.step}: reward rose from {earned}, the evaluation went from {measured}"
+        return f"steps {self.first} to {self.step}: reward {earned}, but evaluation {measured}"
 
 
 def drifts(rewards: Sequence[Point], evaluations: Sequence[Point], goal: str = "max") -> list[Drift]:

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from sqlite3 import Row
 from statistics import fmean
 
-QUERY = """
+SCORED = """
 SELECT rowid AS place, id, step, evaluation, type, rewards, players FROM episodes
-WHERE rowid > ? AND error IS NULL AND unscored IS NULL ORDER BY rowid LIMIT ?
+WHERE error IS NULL AND unscored IS NULL
 """
+QUERY = f"{SCORED} AND rowid > ? ORDER BY rowid LIMIT ?"
+OF_STEP = f"{SCORED} AND step = ? ORDER BY rowid"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,21 @@ class Encounter:
     """Player → its mean reward over the roles it spoke in."""
 
 
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What some rows of `QUERY` tell, and the place reached: the same again means that there are no more."""
+
+    met: list[Encounter]
+    place: int
+    untold: int = 0
+    """Evaluations' episodes of which the record doesn't tell who played all roles."""
+
+
+def page(found: Sequence[Row], after: int) -> Page:
+    met = [meeting for row in found if (meeting := encounter(row)) is not None]
+    return Page(met, found[-1]["place"] if found else after, sum(map(is_untold, found)))
+
+
 def encounter(row: Row) -> Encounter | None:
     """What a row of `QUERY` tells; None where nobody met another, or a reward is no finite number."""
     players = _players(row["players"])
@@ -46,6 +63,14 @@ def encounter(row: Row) -> Encounter | None:
         return None
     means = {player: fmean(rewards) for player, rewards in got.items()}
     return Encounter(row["id"], row["step"], bool(row["evaluation"]), row["type"], means)
+
+
+def is_untold(row: Row) -> bool:
+    """Whether it is an evaluation's, and has a role with a reward of which the record doesn't say who played it.
+
+    Versions from before there were ratings noted only who asked a model: opponents that are programs are missing.
+    """
+    return bool(row["evaluation"]) and not json.loads(row["rewards"]).keys() <= _players(row["players"]).keys()
 
 
 @lru_cache(64)

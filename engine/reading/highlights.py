@@ -133,7 +133,7 @@ def hack(outline: Outline, peers: Company) -> Highlight | None:
             continue
         oddness, form = _oddness(turns, median(seat.lengths))
         if oddness >= 1.0:
-            words = f"{role} got {reward:+.2f} where {expected:+.2f} was expected, by {form}"
+            words = f"{role} {reward:+.2f} (expected {expected:+.2f}), {form}"
             found.append(_highlight(Kind.HACK, share * oddness, outline, words, role))
     return max(found, key=lambda highlight: highlight.score, default=None)
 
@@ -247,7 +247,7 @@ def _oddness(turns: list[TurnOutline], usual: float) -> tuple[float, str]:
         form = f"replies {compared} the usual length"
     repeated = max(repetition(turn.text) for turn in turns)
     if repeated / REPETITION > oddness:
-        oddness, form = repeated / REPETITION, f"a reply of which {repeated:.0%} repeats itself"
+        oddness, form = repeated / REPETITION, f"{repeated:.0%} of a reply repeats itself"
     return oddness, form
 
 

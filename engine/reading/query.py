@@ -9,11 +9,13 @@ any word that begins so, `-word` must not be there. The rest are filters.
 from __future__ import annotations
 
 import re
+import unicodedata
 from dataclasses import dataclass
 
 TOKEN = re.compile(r'(-?)"([^"]*)"?(\*?)|(\S+)')
 FIELD = re.compile(r'(role|player|type|step):(?:"([^"]*)"?|(\S*))', re.IGNORECASE)
 REWARD = re.compile(r"reward(<=|>=|<|>|=)(\S*)", re.IGNORECASE)
+WORD = re.compile(r"\w+")
 STEPS = re.compile(r"(\d+)(?:(-)(\d*))?")
 Filter = tuple[str, tuple[object, ...]]
 """An SQL condition on a turn, and its values."""
@@ -39,6 +41,24 @@ class Query:
     def is_empty(self) -> bool:
         return not self.words and not self.filters
 
+    def is_said_in(self, text: str) -> bool:
+        """Whether a text that is in no index has all the words and none of the others, accents and case apart."""
+        spoken = " ".join(WORD.findall(_folded(text)))
+
+        def has(term: str) -> bool:
+            prefix = term.endswith("*")
+            said = " ".join(WORD.findall(_folded(term)))
+            return re.search(rf"\b{re.escape(said)}" + ("" if prefix else r"\b"), spoken) is not None
+
+        return bool(self.words) and all(map(has, self.words)) and not any(map(has, self.without))
+
+    def pattern(self) -> re.Pattern[str] | None:
+        """What finds the words in a text, but for accents that differ; None where there are none."""
+        ends = [r"\w*" if word.endswith("*") else r"\b" for word in self.words]
+        said = [r"\W+".join(map(re.escape, WORD.findall(word))) for word in self.words]
+        found = "|".join(map("".join, zip(said, ends, strict=True)))
+        return re.compile(rf"\b(?:{found})", re.IGNORECASE) if found else None
+
     def conditions(self) -> tuple[str, list[object]]:
         """A WHERE clause over the index's tables, and its values."""
         clauses = [clause for clause, _ in self.filters]
@@ -50,6 +70,11 @@ class Query:
             clauses.append("turns.id NOT IN (SELECT rowid FROM texts WHERE texts MATCH ?)")
             values.append(" OR ".join(self.without))
         return " AND ".join(clauses), values
+
+
+def _folded(text: str) -> str:
+    whole = unicodedata.normalize("NFKD", text.casefold())
+    return "".join(character for character in whole if not unicodedata.combining(character))
 
 
 def parse(text: str) -> Query:

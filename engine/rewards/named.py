@@ -24,13 +24,13 @@ from __future__ import annotations
 import difflib
 import importlib.util
 import inspect
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.options import checked
-from engine.rewards.scores import REWARDS, Reply
+from engine.options import Options, checked
+from engine.rewards.scores import REWARDS, Reply, Score
 from engine.rubric import RewardFunction, Rewards
 from engine.types import Rollout, Turn
 
@@ -53,11 +53,7 @@ def reward(
     options = options or {}
     if ".py" in name:
         return _own(name, role, options, folder or Path.cwd())
-    if name not in REWARDS:
-        near = difflib.get_close_matches(name, REWARDS, 1)
-        meant = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(REWARDS)}"
-        raise ValueError(f"no reward {name!r}; {meant} One of your own is './file.py:function'")
-    maker = REWARDS[name]
+    maker = _maker(name)
     score = maker(**checked(f"reward {name!r}", maker, options))
 
     async def scored(rollout: Rollout, arena: Arena) -> Rewards:
@@ -74,6 +70,27 @@ def reward(
     return scored
 
 
+def built_in() -> dict[str, str]:
+    """The reward functions there are by name, each with what it says of itself."""
+    texts = {name: inspect.getdoc(maker) or "" for name, maker in REWARDS.items()}
+    return {name: " ".join(text.partition("\n\n")[0].replace("`", "").split()) for name, text in texts.items()}
+
+
+def options_of(name: str, *, folder: Path | None = None) -> Options:
+    """What the reward function of that name takes as its options. Raises `ValueError` as `reward` does."""
+    if ".py" in name:
+        return Options(partial(_own_function(name, folder or Path.cwd()), None, None))
+    return Options(_maker(name))
+
+
+def _maker(name: str) -> Callable[..., Score]:
+    if name not in REWARDS:
+        near = difflib.get_close_matches(name, REWARDS, 1)
+        meant = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(REWARDS)}"
+        raise ValueError(f"no reward {name!r}; {meant} One of your own is './file.py:function'")
+    return REWARDS[name]
+
+
 def _last_turns(rollout: Rollout, arena: Arena, role: str | None) -> Sequence[Turn]:
     """The last turn of that role, or of each that spoke; none if it didn't speak."""
     if role is not None and role not in arena.roles:
@@ -87,6 +104,22 @@ def _own(name: str, role: str | None, options: Mapping[str, Any], folder: Path) 
 
     It gives role → reward, or a number for `role` (or for every role that spoke), or None for no judgement.
     """
+    function = _own_function(name, folder)
+    settings = checked(f"reward {name!r}", partial(function, None, None), options)
+
+    async def scored(rollout: Rollout, arena: Arena) -> Rewards:
+        value = function(rollout, arena, **settings)
+        value = await value if isinstance(value, Awaitable) else value
+        if value is None or isinstance(value, dict):
+            return value
+        return {turn.role: float(value) for turn in _last_turns(rollout, arena, role)}
+
+    scored.__name__ = function.__name__
+    return scored
+
+
+def _own_function(name: str, folder: Path) -> Callable[..., Any]:
+    """A function in a file, which takes a rollout and an arena first."""
     place, _, wanted = name.partition(":")
     path = folder / place
     if not path.is_file():
@@ -107,16 +140,7 @@ def _own(name: str, role: str | None, options: Mapping[str, Any], folder: Path) 
         raise ValueError(f"reward {name!r} is named as './file.py:function'; {path.name} has: {there}")
     function = getattr(module, wanted)
     try:
-        settings = checked(f"reward {name!r}", partial(function, None, None), options)
+        inspect.signature(function).bind_partial(None, None)
     except TypeError:
         raise ValueError(f"reward {name!r} has to take (rollout, arena) first") from None
-
-    async def scored(rollout: Rollout, arena: Arena) -> Rewards:
-        value = function(rollout, arena, **settings)
-        value = await value if isinstance(value, Awaitable) else value
-        if value is None or isinstance(value, dict):
-            return value
-        return {turn.role: float(value) for turn in _last_turns(rollout, arena, role)}
-
-    scored.__name__ = wanted
-    return scored
+    return function

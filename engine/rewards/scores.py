@@ -68,10 +68,11 @@ Score = Callable[[Reply], "float | Awaitable[float | None] | None"]
 def exact(
     *, ignore_case: bool = True, ignore_space: bool = True, ignore_punctuation: bool = True, tag: str = ""
 ) -> Score:
-    """1 if the reply is an answer's text, else 0. With `tag`, if what stands in that element is.
+    """1 if the reply is an answer's text, else 0.
 
-    `ignore_space`: how many blanks, and of which kind. `ignore_punctuation`: quotation marks and emphasis around
-    it, and marks that end a sentence behind it; never a sign or a decimal point.
+    Options: `ignore_case`: capitals are as good as small letters. `ignore_space`: how many blanks, and of which
+    kind, makes no difference. `ignore_punctuation`: nor do quotation marks and emphasis around it, and marks that
+    end a sentence behind it; a sign or a decimal point always does. `tag`: only that element is read.
     """
 
     def plain(text: str) -> str:
@@ -88,9 +89,10 @@ def exact(
 
 
 def numeric(*, tolerance: Annotated[float, Between(0.0)] = 0.0, marked: bool = False, tag: str = "") -> Score:
-    """1 if the reply's final number is an answer's, within `tolerance` (relative to it where it is above 1).
+    """1 if the reply's final number is an answer's.
 
-    See `read_number` for what is read. `marked`: only a number behind `####` or in `\\boxed{}` counts.
+    See `read_number` for what is read. Options: `tolerance`: how far off it may be, relative to an answer above 1.
+    `marked`: only a number behind `####` or in `\\boxed{}` counts. `tag`: only that element is read.
     """
     allowed = Fraction(str(tolerance))
 
@@ -112,7 +114,11 @@ def _key(answer: str | int | float) -> Fraction:
 
 
 def regex(*, pattern: str, whole: bool = False, ignore_case: bool = False, tag: str = "") -> Score:
-    """1 if the pattern matches somewhere in the reply, or the `whole` of it."""
+    """1 if a pattern matches in the reply, else 0.
+
+    Options: `pattern`: a regular expression. `whole`: it has to match all of the text, not just somewhere.
+    `ignore_case`: capitals match small letters. `tag`: only that element is read.
+    """
     import regex as engine
 
     try:
@@ -134,6 +140,7 @@ def regex(*, pattern: str, whole: bool = False, ignore_case: bool = False, tag: 
 def json_schema(*, fits: dict[str, Any], tag: str = "") -> Score:
     """1 if the reply is one JSON value, bare or in one fenced block, that fits a JSON Schema.
 
+    Options: `fits`: the schema. `tag`: only that element is read.
     Draft 2020-12, or the one that it names. References lead to places within it: none is fetched from elsewhere.
     `patternProperties` is refused: a reply may name a property that takes forever to match.
     """
@@ -201,9 +208,10 @@ def _keywords(schema: Any) -> Iterator[str]:
 
 
 def length(*, least: Count = 1, most: Count, unit: Literal["words", "characters", "tokens"] = "words") -> Score:
-    """1 from `least` to `most` units; below and above it falls linearly, to 0 at none and at twice `most`.
+    """1 for a reply of a wanted length; below and above it falls linearly, to 0 at none and at twice the most.
 
-    Tokens are those sampled, the end of the turn included.
+    Options: `least`: the fewest units that get 1. `most`: the most units that do. `unit`: what is counted. Tokens
+    are those sampled, the end of the turn included.
     """
     if least > most:
         raise ValueError(f"reward 'length': option 'least' = {least} is more than 'most' = {most}")
@@ -218,8 +226,10 @@ def length(*, least: Count = 1, most: Count, unit: Literal["words", "characters"
 
 
 def format(*, tags: list[str] | None = None) -> Score:
-    """1 if the reply is its elements, each once, in order, filled, and nothing beside them (DeepSeek-R1, arXiv
-    2501.12948, has such a reward). Tags by default `think` and `answer`."""
+    """1 if the reply is `<think>…</think><answer>…</answer>`, each once, filled, and nothing beside them.
+
+    DeepSeek-R1 (arXiv 2501.12948) has such a reward. Options: `tags`: the elements, in order, if they are others.
+    """
     names = tags or ["think", "answer"]
 
     def score(reply: Reply) -> float:
@@ -236,7 +246,11 @@ def format(*, tags: list[str] | None = None) -> Score:
 
 
 def judge(*, criteria: str = "", max_tokens: Count = 256, constrained: bool = False, tag: str = "") -> Score:
-    """What a judge rates the reply, from 0 to 1, by `criteria`; None without a verdict, 0 for an empty reply."""
+    """What a judge rates the reply, from 0 to 1; None without a verdict, 0 for an empty reply.
+
+    Options: `criteria`: what it is to go by, in words. `max_tokens`: how long its answer may be. `constrained`: it
+    can say nothing but a verdict. `tag`: only that element is judged.
+    """
     asked = Judge(criteria, max_tokens=max_tokens, constrained=constrained)
 
     async def score(reply: Reply) -> float | None:
@@ -256,6 +270,8 @@ def constitution(
     """The share of principles a judge finds kept, by their weights; None if a verdict is missing.
 
     After Constitutional AI (arXiv 2212.08073). An empty reply breaks no principle, and gets 0 nevertheless.
+    Options: `principles`: a list of them, or a table of each one's weight. `max_tokens`: how long an answer of the
+    judge may be. `constrained`: it can say nothing but a verdict. `tag`: only that element is judged.
     """
     weights = principles if isinstance(principles, dict) else dict.fromkeys(principles, 1.0)
     if not sum(weights.values()):

@@ -20,11 +20,7 @@ def setting(name: str, table: RewardConfig, arena: Arena) -> RewardSetting:
     """
     _check("role", table.roles, arena.roles, name)
     _check("type of episode", table.episodes, arena.episodes, name)
-    own = dict.fromkeys(
-        function
-        for episode in arena.episodes.values()
-        for function in (*episode.rubric.functions, *episode.comparisons)
-    )
+    own = own_functions(arena)
     if name in own and table.function:
         raise TaskError(f"[rewards.{name}]: the task has a reward function {name!r}; give yours another name")
     try:
@@ -32,6 +28,12 @@ def setting(name: str, table: RewardConfig, arena: Arena) -> RewardSetting:
     except ValueError as error:
         raise TaskError(f"[rewards.{name}]: {error}; the task's own are: {', '.join(own) or 'none'}") from error
     return RewardSetting(table.weight, function, tuple(table.roles), tuple(table.episodes))
+
+
+def own_functions(arena: Arena) -> tuple[str, ...]:
+    """The names of the reward functions that the task brings along."""
+    episodes = arena.episodes.values()
+    return tuple(dict.fromkeys(name for e in episodes for name in (*e.rubric.functions, *e.comparisons)))
 
 
 def _check(what: str, named: Iterable[str], known: Iterable[str], table: str) -> None:

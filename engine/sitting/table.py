@@ -9,53 +9,53 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from engine import past
+from engine.config import ModelConfig
+from engine.course import Course
+from engine.keeping import Keeper
 from engine.mixture import task_of
 from engine.rollouts import Position
+from engine.sitting import company
+from engine.sitting.company import Opponent, Place
 from engine.sitting.game import Sitting, seated
-from engine.training import checkpoint
+from engine.store import Store
+from engine.training import checkpoints
 from engine.training.trainer import LocalTrainer
-from engine.types import AVERAGE, BASE, POLICY, EngineError, GenerateResult, RunError
+from engine.types import AVERAGE, POLICY, EngineError, GenerateResult, RunError
 
 if TYPE_CHECKING:
     from engine.inference.clients import LocalClient
-    from engine.run import Run
 
 ROWS, PREFIX_MB = 8, 64
 """What the table's batcher has beside the run's."""
 
-KEPT = "step-"
-"""How players begin that are a checkpoint of the run: `step-40`."""
 
+class Host(Protocol):
+    """The run that the table belongs to, as far as it is at work."""
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A task of the run that one can sit down to."""
+    @property
+    def playing(self) -> LocalTrainer | None:
+        """The model and its players, while the run plays."""
+        ...
 
-    task: str
-    """What its names begin with in the run; empty where the run has one task."""
-    name: str
-    roles: tuple[str, ...]
-    """As the run names them."""
+    @property
+    def is_under_way(self) -> bool:
+        """Whether it was started and hasn't ended."""
+        ...
 
-
-@dataclass(frozen=True, slots=True)
-class Opponent:
-    """A player of the run to sit down with."""
-
-    player: str
-    about: str
+    def record(self) -> AbstractContextManager[Store]:
+        """The record, also when the run is over."""
+        ...
 
 
 class Table:
     """One person's, with one episode at a time. All on the run's event loop."""
 
-    def __init__(self, run: Run) -> None:
-        self._run = run
+    def __init__(self, course: Course, keeper: Keeper, host: Host) -> None:
+        self._course, self._keeper, self._host = course, keeper, host
         self.sitting: Sitting | None = None
         """The latest, under way or over."""
         self._own: LocalTrainer | None = None
@@ -65,6 +65,7 @@ class Table:
         """Whose client it is."""
         self._guest = ""
         """The player brought to the model for the latest sitting."""
+        self._opponent = ""
         self._number = 0
         self._lessons: list[GenerateResult] = []
         self._busy = asyncio.Lock()
@@ -72,55 +73,32 @@ class Table:
     @property
     def is_ready(self) -> bool:
         """Whether the model is in memory, so that sitting down takes no time."""
-        return self._run.trainer is not None or self._own is not None
+        return self._host.playing is not None or self._own is not None
+
+    @property
+    def guests(self) -> set[str]:
+        """Players that have to stay for who sits here, or is about to."""
+        return {self._guest, self._opponent}
 
     def decode(self, tokens: list[int]) -> str:
         """Tokens of a sitting's events as text."""
-        trainer = self._at or self._run.trainer
+        trainer = self._at or self._host.playing
         return trainer.tokenizer.decode(tokens) if trainer else ""
 
     def places(self) -> list[Place]:
         """The tasks of the run, each with its roles."""
-        run, parts = self._run, self._run.config.parts
-        named = tuple(f"{name}/" for name in parts if name)
-        return [
-            Place(
-                name,
-                part.name,
-                tuple(
-                    role for role in run.roles
-                    if (role.startswith(f"{name}/") if name else not role.startswith(named))
-                ),
-            )
-            for name, part in parts.items()
-        ]  # fmt: skip
+        return company.places(self._course)
 
     def opponents(self) -> list[Opponent]:
         """Who can speak in the policy's place, the policy first."""
-        run = self._run
-        trainer = run.trainer
-        found = [Opponent(POLICY, "as it learns" if trainer else "as the run left it")]
-        if run.config.train.average:
-            found.append(Opponent(AVERAGE, "the mean of its weights so far"))
-        found += [
-            Opponent(f"{KEPT}{kept.step}", f"checkpoint: {', '.join(kept.reasons)}") for kept in run.checkpoints()
-        ]
-        selves = sorted((run.folder / past.ROOT).glob("step-*"), reverse=True)
-        found += [
-            Opponent(past.player(checkpoint.step_of(path)), "an earlier self it plays against") for path in selves
-        ]
-        if trainer is not None:
-            told = {opponent.player for opponent in found} | {BASE, AVERAGE, self._guest}
-            others = [player for player in trainer.adapters.players if player not in told]
-            found += [Opponent(player, "a player of the run") for player in others]
-        return [*found, Opponent(BASE, "the bare model")]
+        return company.opponents(self._course, self._keeper.kept(), self._host.playing, self._guest)
 
     @property
     def no_lesson(self) -> str:
         """Why the run can't learn from what is played here now; empty where it can."""
-        if self._run.trainer is None:
+        if self._host.playing is None:
             return "the run isn't at work, so nothing is learnt"
-        if self._run.config.credit.kind == "grpo":
+        if self._course.config.credit.kind == "grpo":
             return "credit.kind is grpo, which compares episodes of a group: one alone teaches nothing"
         return ""
 
@@ -137,7 +115,7 @@ class Table:
         """
         place = next((place for place in self.places() if place.task == task), None)
         if place is None:
-            raise RunError(f"this run has no task {task!r}; it has: {', '.join(self._run.config.parts)}")
+            raise RunError(f"this run has no task {task!r}; it has: {', '.join(self._course.config.parts)}")
         if not roles or set(roles) - set(place.roles):
             raise RunError(f"choose one or more roles of {place.name}: {', '.join(place.roles)}")
         if learn and (why := self.no_lesson or _no_lesson(opponent)):
@@ -145,14 +123,15 @@ class Table:
         async with self._busy:
             await self.leave()
             trainer, client = await self._players()
+            self._opponent = opponent
             await self._invite(trainer, opponent)
-            run = self._run
-            with run.record() as store:
+            course = self._course
+            with self._host.record() as store:
                 self._number = max(self._number, store.last_sitting()) + 1
             self.sitting = await seated(
-                run.config,
-                task_of(run.config),
-                Position.of(run.arena),
+                course.config,
+                task_of(course.config),
+                Position.of(course.arena),
                 client,
                 trainer.tokenizer,
                 number=self._number,
@@ -160,7 +139,7 @@ class Table:
                 roles=roles,
                 opponent=self._guest or opponent,
                 learnt=learn,
-                edits=dict(run.arena.edits),
+                edits=dict(course.arena.edits),
             )
             self.sitting.begin(self._record)
             return self.sitting
@@ -190,20 +169,20 @@ class Table:
     # Players
 
     async def _players(self) -> tuple[LocalTrainer, LocalClient]:
-        trainer = self._run.trainer or self._own
+        trainer = self._host.playing or self._own
         if trainer is None:
-            if self._run.is_begun:
+            if self._host.is_under_way:
                 raise RunError("the run is loading its model, or ending: sit down when that is done")
             trainer = self._own = await self._load()
         if self._client is None or self._at is not trainer:
-            self._client, self._at, self._guest = await _client(trainer, self._run), trainer, ""
+            self._client, self._at, self._guest = await _client(trainer, self._course.config.model), trainer, ""
         return trainer, self._client
 
     async def _load(self) -> LocalTrainer:
-        config = self._run.config
+        config = self._course.config
         trainer = await LocalTrainer.open(config, on_error=self._failed)
         try:
-            found, _ = await asyncio.to_thread(checkpoint.latest, self._run.folder / checkpoint.ROOT)
+            found, _ = await asyncio.to_thread(checkpoints.latest, self._course.folder / checkpoints.ROOT)
             if found is not None:
                 await trainer.restore(found)
             elif config.lora.start:
@@ -226,7 +205,7 @@ class Table:
         if opponent in there and opponent != AVERAGE:
             return
         # the average is a player of its own here, for the run measures what it has by that name
-        name = f"{AVERAGE}-{self._run.step}" if opponent == AVERAGE else opponent
+        name = f"{AVERAGE}-{self._course.step}" if opponent == AVERAGE else opponent
         try:
             if opponent == AVERAGE:
                 await trainer.device.call(_publish_average, trainer, name)
@@ -237,30 +216,23 @@ class Table:
         self._guest = name
 
     def _kept(self, opponent: str) -> tuple[Path, int]:
-        """Where a player's adapter lies, and the step it is of."""
-        folder = self._run.folder
-        for prefix, place, root in (
-            (KEPT, checkpoint.folder, checkpoint.ROOT),
-            (past.PLAYER, past.place, past.ROOT),
-        ):
-            step = opponent.removeprefix(prefix)
-            if opponent.startswith(prefix) and step.isdigit():
-                return place(folder / root, int(step)), int(step)
-        known = ", ".join(found.player for found in self.opponents())
-        raise RunError(f"this run has no player {opponent!r}; it has: {known}")
+        found = company.kept(self._course.folder, opponent)
+        if found is None:
+            known = ", ".join(found.player for found in self.opponents())
+            raise RunError(f"this run has no player {opponent!r}; it has: {known}")
+        return found
 
     def _record(self, sitting: Sitting, result: GenerateResult) -> None:
-        with self._run.record() as store:
-            store.record_sitting(self._run.step, result)
-        if sitting.learnt and self._run.trainer is not None:
+        with self._host.record() as store:
+            store.record_sitting(self._course.step, result)
+        if sitting.learnt and self._host.playing is not None:
             self._lessons.append(result)
 
 
-async def _client(trainer: LocalTrainer, run: Run) -> LocalClient:
+async def _client(trainer: LocalTrainer, config: ModelConfig) -> LocalClient:
     from engine.inference.batcher import Batcher
     from engine.inference.clients import LocalClient
 
-    config = run.config.model
     small = {"rows": min(ROWS, config.rows), "prefix_mb": min(PREFIX_MB, config.prefix_mb)}
     make: Callable[..., Any] = Batcher.configured
     batcher = await trainer.device.call(

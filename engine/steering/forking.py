@@ -7,21 +7,21 @@ what follows is what resuming from it gives, weights, moments, baselines and the
 from __future__ import annotations
 
 import shutil
-import uuid
 from collections.abc import Sequence
 from pathlib import Path
 
 from engine import config as configuration
 from engine import past
-from engine.assembly import apply_edit, arena_of
+from engine.assembly import folded
 from engine.config import Config
+from engine.course import Course
 from engine.events import EditApplied, RunState
 from engine.folders import FolderError, new_folder
 from engine.mixture import task_of
-from engine.rollouts import Position
 from engine.store import Store
-from engine.training import checkpoint
-from engine.training.checkpoint import AUTO, Checkpoint, CheckpointError
+from engine.training import checkpoint, checkpoints, durable
+from engine.training.checkpoint import Checkpoint, CheckpointError
+from engine.training.checkpoints import AUTO
 from engine.training.manifest import MANIFEST, dumps
 from engine.types import RunError
 
@@ -45,7 +45,7 @@ def roll_back(folder: Path, step: int, *, keep_edits: bool = True) -> None:
     """
     with Store.open(folder) as store:  # its lock keeps others out until this is done
         found = _checkpoint(folder, step)
-        for later, reasons, path in checkpoint.listed(folder / checkpoint.ROOT):
+        for later, reasons, path in checkpoints.listed(folder / checkpoints.ROOT):
             if later > step:
                 _move_away(path, reasons, folder / UNDONE)
         store.rewind(step)
@@ -57,9 +57,7 @@ def roll_back(folder: Path, step: int, *, keep_edits: bool = True) -> None:
 def _move_away(path: Path, reasons: Sequence[str], place: Path) -> None:
     """Newest first, so that one that is interrupted leaves a run that goes on from a checkpoint between."""
     if list(reasons) == [AUTO]:
-        doomed = path.with_name(f"{path.name}.tmp-{uuid.uuid4().hex[:8]}")  # half deleted, it isn't a damaged one
-        path.rename(doomed)
-        shutil.rmtree(doomed)
+        durable.discard(path)
         return
     place.mkdir(exist_ok=True)
     free = place / path.name
@@ -102,7 +100,7 @@ def fork(
     with Store.open(folder, read_only=True) as store:
         found = _checkpoint(folder, step)
         edits = [edit for edit in store.edits() if edit.number <= found.state.get("edits", 0)]
-    before = _in_force(configuration.load(folder / "config.toml"), edits)
+    before = folded(configuration.load(folder / "config.toml"), edits)
     config = configuration.anchored(configuration.override(before, changes), Path.cwd())
     _check(config, before, found)
 
@@ -111,7 +109,7 @@ def fork(
         with Store.create(draft) as store:
             store.begin_with(folder, found.step, f"{folder.name} at step {found.step}")
             store.record_state(RunState.STOPPED)
-        _copy(found, draft / checkpoint.ROOT)
+        _copy(found, draft / checkpoints.ROOT)
         past.copy(folder, draft, found.state)
 
     try:
@@ -122,30 +120,22 @@ def fork(
 
 def _checkpoint(folder: Path, step: int | None) -> Checkpoint:
     """That of a step, or the newest that can be trusted."""
-    root = folder / checkpoint.ROOT
+    root = folder / checkpoints.ROOT
     if step is None:
-        found, refused = checkpoint.latest(root)
+        found, refused = checkpoints.latest(root)
         if found is None:
             raise RunError(
                 f"{folder}: there is no checkpoint to begin from{': ' if refused else ''}{'; '.join(refused)}"
             )
         return found
-    steps = [kept for kept, _, _ in checkpoint.listed(root)]
+    steps = [kept for kept, _, _ in checkpoints.listed(root)]
     if step not in steps:
         known = ", ".join(map(str, reversed(steps))) or "none"
         raise RunError(f"{folder}: no checkpoint of step {step} is kept; there are: {known}")
     try:
-        return checkpoint.sound(checkpoint.folder(root, step))
+        return checkpoints.sound(checkpoint.folder(root, step))
     except CheckpointError as error:
         raise RunError(f"{error}") from error
-
-
-def _in_force(config: Config, edits: Sequence[EditApplied]) -> Config:
-    """The configuration with edits folded in."""
-    arena = arena_of(config, task_of(config))
-    for edit in edits:
-        config = apply_edit(edit, config, arena)
-    return config
 
 
 def _check(config: Config, before: Config, found: Checkpoint) -> None:
@@ -162,15 +152,7 @@ def _check(config: Config, before: Config, found: Checkpoint) -> None:
             f"run.steps is {config.run.steps}, and the fork begins after step {found.step}: set it above that, "
             f"as by --set run.steps={found.step + before.run.steps}"
         )
-    mixture = task_of(config)
-    arena = arena_of(config, mixture)
-    try:
-        Position(found.state["played"], found.state["stores"]).restore(arena)
-        arena.credit.load_state(found.state["credit"])
-        if "mixture" in found.state:
-            mixture.load_state(found.state["mixture"])
-    except ValueError as error:
-        raise RunError(f"{found.path} was made with another task or [credit]: {error}") from error
+    Course(config, task_of(config), found.path.parent.parent).restore(found)
 
 
 def _copy(found: Checkpoint, root: Path) -> None:
@@ -180,4 +162,4 @@ def _copy(found: Checkpoint, root: Path) -> None:
         shutil.copytree(found.path, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns(MANIFEST))
         (folder / checkpoint.STATE).write_text(dumps({**found.state, "edits": 0}), encoding="utf-8")
 
-    checkpoint.commit(root, found.step, write, "origin")
+    checkpoints.commit(root, found.step, write, "origin")

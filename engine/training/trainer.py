@@ -92,20 +92,19 @@ class LocalTrainer:
     def _save(
         self, root: Path, step: int, state: dict[str, Any], rollouts: list[list[GenerateResult]], reason: str
     ) -> Path:
-        from engine.training import checkpoint
+        from engine.training import checkpoint, checkpoints
 
         average = self.learner.averaged
-        return checkpoint.save(
-            root,
-            step,
+        fill = partial(
+            checkpoint.fill,
             adapters=self.adapters.saved(self.learner.parameters),
             average=None if average is None else self.adapters.saved(average),
             adapter_config=self.adapters.config(),
             learner=self.learner.state(),
             state=state,
             rollouts=rollouts,
-            reason=reason,
         )
+        return checkpoints.commit(root, step, fill, reason)
 
     async def save_player(self, player: str, folder: Path) -> int:
         """The policy as it is now, as a player of that name and as an adapter in a folder; returns its version."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -77,3 +78,22 @@ def last(messages: list[Message]) -> str:
 def rng_of(messages: list[Message]) -> random.Random:
     """Chance that depends on nothing but what was asked."""
     return random.Random(repr(messages))
+
+
+# Two texts, A and B, and who judges them
+
+
+def texts(prompt):
+    return [re.search(rf"^Text {letter}:\n((?:> .*\n)+)", prompt, re.MULTILINE)[1] for letter in "AB"]
+
+
+def judge(prompt):
+    """Prefers who says more often that something is good."""
+    a, b = (text.count("good") for text in texts(prompt))
+    return f"Verdict: {'A' if a > b else 'B' if b > a else 'tie'}"
+
+
+def writers(*replies, judge=judge):
+    """The candidates say these in turn."""
+    left = list(replies)
+    return lambda player, messages: judge(last(messages)) if player == BASE else left.pop(0)

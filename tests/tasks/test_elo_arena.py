@@ -100,7 +100,7 @@ async def test_ratings_survive_a_run_that_is_stopped_and_resumed(tmp_path):
     assert first.state is RunState.STOPPED
     second = Run.open(tmp_path / "halves")
     await second.start()
-    assert ratings(second._arena) == ratings(whole._arena) != dict.fromkeys(THREE, 1000.0)
+    assert ratings(second.arena) == ratings(whole.arena) != dict.fromkeys(THREE, 1000.0)
 
 
 @pytest.mark.parametrize(

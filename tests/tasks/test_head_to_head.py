@@ -2,30 +2,12 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 from engine import BASE, Arena, GRPOCredit, TaskError
 from engine.inference.scripted import ScriptedClient
 from engine.task import load_task
-from tests.tasks.play import arena_of, last, play, three_steps
-
-
-def texts(prompt):
-    return [re.search(rf"^Text {letter}:\n((?:> .*\n)+)", prompt, re.MULTILINE)[1] for letter in "AB"]
-
-
-def judge(prompt):
-    """Prefers who says more often that something is good."""
-    a, b = (text.count("good") for text in texts(prompt))
-    return f"Verdict: {'A' if a > b else 'B' if b > a else 'tie'}"
-
-
-def writers(*replies, judge=judge):
-    """The candidates say these in turn."""
-    left = list(replies)
-    return lambda player, messages: judge(last(messages)) if player == BASE else left.pop(0)
+from tests.tasks.play import arena_of, judge, last, play, three_steps, writers
 
 
 def rewards(result):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from statistics import fmean
 
 import pytest
@@ -10,21 +9,7 @@ import pytest
 from engine import BASE, Arena, GRPOCredit, RAECredit, TaskError
 from engine.inference.scripted import ScriptedClient
 from engine.task import load_task
-from tests.tasks.play import arena_of, last, play, three_steps
-
-
-def texts(prompt):
-    return [re.search(rf"^Text {letter}:\n((?:> .*\n)+)", prompt, re.MULTILINE)[1] for letter in "AB"]
-
-
-def judge(prompt):
-    a, b = (text.count("good") for text in texts(prompt))
-    return f"Verdict: {'A' if a > b else 'B' if b > a else 'tie'}"
-
-
-def writers(*replies, judge=judge):
-    left = list(replies)
-    return lambda player, messages: judge(last(messages)) if player == BASE else left.pop(0)
+from tests.tasks.play import arena_of, judge, last, play, texts, three_steps, writers
 
 
 def rewards(result):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,6 +22,7 @@ from engine.config import LoRAConfig, TrainConfig  # noqa: E402
 from engine.inference import models  # noqa: E402
 from engine.inference.adapters import Adapters, Parameters  # noqa: E402
 from engine.inference.models import LanguageModel  # noqa: E402
+from engine.training import checkpoint, checkpoints  # noqa: E402
 from engine.training.learner import Learner  # noqa: E402
 from engine.types import TrainingRecord  # noqa: E402
 from tests.tiny import END, tiny_model  # noqa: E402
@@ -113,3 +116,8 @@ def drain(steps: Generator[None, None, dict[str, float]]) -> tuple[dict[str, flo
         except StopIteration as stop:
             return stop.value, yields
         yields += 1
+
+
+def kept(root: Path, step: int, reason: str = "auto", **parts: Any) -> Path:
+    """A checkpoint of these parts, as `checkpoint.fill` takes them."""
+    return checkpoints.commit(root, step, partial(checkpoint.fill, **parts), reason)

@@ -13,7 +13,7 @@ from engine.inference.adapters import Adapters
 from engine.training import checkpoint
 from engine.training.learner import Learner
 from engine.types import AVERAGE
-from tests.training.conftest import Tiny, finish, flat
+from tests.training.conftest import Tiny, finish, flat, kept
 
 
 def averaged(learner: Learner) -> np.ndarray:
@@ -144,7 +144,7 @@ def test_as_the_reference_it_is_missed_once_it_is_switched_off(tiny: Tiny, setti
 def test_a_checkpoint_holds_it_as_an_adapter_of_its_own(tiny: Tiny, tmp_path: Path):
     learner = tiny.learner(average=0.5)
     stepped(learner, tiny, 2)
-    path = checkpoint.save(
+    path = kept(
         tmp_path,
         2,
         adapters=tiny.adapters.saved(learner.parameters),

@@ -15,10 +15,10 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from engine.training import checkpoint
+from engine.training import checkpoint, checkpoints
 from engine.training.checkpoint import CheckpointError
 from engine.types import AVERAGE, GenerateResult, Rollout
-from tests.training.conftest import Tiny, finish
+from tests.training.conftest import Tiny, finish, kept
 
 STATE = {"baselines": {"game/First": 0.1 + 0.2}, "rng": [2**127 + 3, 5], "queue": [], "note": "ünïcode"}
 
@@ -26,14 +26,14 @@ STATE = {"baselines": {"game/First": 0.1 + 0.2}, "rng": [2**127 + 3, 5], "queue"
 def save(
     root: Path, step: int, reason: str = "auto", value: float = 1.0, average=None, rollouts=(), **state
 ) -> Path:
-    return checkpoint.save(
+    return kept(
         root,
         step,
+        reason,
         adapters={"model.layers.0.self_attn.q_proj.lora_a": mx.full((4, 2), value)},
         adapter_config={"fine_tune_type": "lora"},
         learner={"version": mx.array(np.array(7, np.uint64)), "m.x": mx.arange(3) * value},
         state={**STATE, **state},
-        reason=reason,
         average=average,
         rollouts=rollouts,
     )
@@ -64,7 +64,7 @@ def test_a_checkpoint_comes_back_as_it_was(tmp_path: Path):
 def test_a_learner_saved_and_loaded_goes_on_bit_for_bit(tiny: Tiny, tmp_path: Path):
     one, other = tiny.learner(seed=1), tiny.learner(seed=2)
     finish(one, tiny.records(5))
-    path = checkpoint.save(
+    path = kept(
         tmp_path,
         1,
         adapters=one.parameters,
@@ -83,7 +83,7 @@ def test_mlx_lm_loads_the_folder_as_an_adapter(tiny: Tiny, tmp_path: Path):
     from mlx_lm.utils import load as load_mlx
 
     parameters = tiny.moved()
-    path = checkpoint.save(
+    path = kept(
         tmp_path,
         40,
         adapters=parameters,
@@ -150,12 +150,12 @@ def test_any_damage_to_any_file_is_refused_by_name_and_the_one_before_is_used(tm
                 file.write_bytes(damaged)
             with pytest.raises(CheckpointError, match=f"step-000002/{name}: "):
                 checkpoint.load(tmp_path / "step-000002")
-            found, refused = checkpoint.latest(tmp_path)
+            found, refused = checkpoints.latest(tmp_path)
             assert found is not None
             assert found.step == 1
             assert [f"step-000002/{name}: " in text for text in refused] == [True]
             file.write_bytes(content)
-    found, refused = checkpoint.latest(tmp_path)
+    found, refused = checkpoints.latest(tmp_path)
     assert found is not None
     assert (found.step, refused, found.rollouts()) == (2, [], rollouts)
 
@@ -191,14 +191,14 @@ def test_a_folder_that_is_not_there_is_named(tmp_path: Path):
 
 
 def test_latest_of_nothing_is_none(tmp_path: Path):
-    assert checkpoint.latest(tmp_path) == (None, [])
-    assert checkpoint.latest(tmp_path / "nowhere") == (None, [])
+    assert checkpoints.latest(tmp_path) == (None, [])
+    assert checkpoints.latest(tmp_path / "nowhere") == (None, [])
 
 
 def test_steps_are_compared_as_numbers(tmp_path: Path):
     for step in (999_999, 1_000_000):
         save(tmp_path, step)
-    found, _ = checkpoint.latest(tmp_path)
+    found, _ = checkpoints.latest(tmp_path)
     assert found is not None
     assert found.step == 1_000_000
 
@@ -207,7 +207,7 @@ def test_a_draft_left_by_a_killed_process_is_ignored_and_later_removed(tmp_path:
     save(tmp_path, 1)
     draft = tmp_path / "step-000002.tmp-0a1b2c3d"
     shutil.copytree(tmp_path / "step-000001", draft)
-    found, refused = checkpoint.latest(tmp_path)
+    found, refused = checkpoints.latest(tmp_path)
     assert found is not None
     assert (found.step, refused) == (1, [])
     assert draft.exists()  # reading changes nothing: it may be another process at work
@@ -218,7 +218,7 @@ def test_a_draft_left_by_a_killed_process_is_ignored_and_later_removed(tmp_path:
 def test_a_checkpoint_set_aside_by_a_killed_process_still_counts(tmp_path: Path):
     save(tmp_path, 1)
     save(tmp_path, 2, "best").rename(tmp_path / "step-000002.old-0a1b2c3d")
-    found, refused = checkpoint.latest(tmp_path)
+    found, refused = checkpoints.latest(tmp_path)
     assert found is not None
     assert (found.step, found.reasons, refused) == (2, ("best",), [])
     save(tmp_path, 3)
@@ -236,7 +236,7 @@ def test_saving_a_step_again_replaces_it_and_keeps_its_reasons(tmp_path: Path):
 
 def test_what_is_saved_over_an_unsound_checkpoint_has_reasons_of_its_own(tmp_path: Path):
     """Its numbers are others: they are neither what was best nor what a person wanted to keep."""
-    checkpoint.mark(save(tmp_path, 5, "best"), checkpoint.UNSOUND)
+    checkpoints.mark(save(tmp_path, 5, "best"), checkpoints.UNSOUND)
     assert checkpoint.load(save(tmp_path, 5, "auto")).reasons == ("auto",)
 
 
@@ -252,16 +252,16 @@ def test_there_is_only_one_best(tmp_path: Path):
         save(tmp_path, step, reason)
     for step in (2, 3):
         path = checkpoint.folder(tmp_path, step)
-        checkpoint.mark(path, "best")
-        checkpoint.only(path, "best")
+        checkpoints.mark(path, "best")
+        checkpoints.only(path, "best")
     reasons = [checkpoint.load(checkpoint.folder(tmp_path, step)).reasons for step in (1, 2, 3)]
     assert reasons == [("auto",), ("manual",), ("auto", "best")]
 
 
 def test_marks_accumulate(tmp_path: Path):
     path = save(tmp_path, 5)
-    checkpoint.mark(path, "best")
-    checkpoint.mark(path, "best")
+    checkpoints.mark(path, "best")
+    checkpoints.mark(path, "best")
     assert checkpoint.load(path).reasons == ("auto", "best")
     assert names(path) == sorted([*checkpoint.FILES, checkpoint.MANIFEST])
 
@@ -270,24 +270,24 @@ def test_marking_what_is_damaged_is_refused(tmp_path: Path):
     path = save(tmp_path, 5)
     (path / checkpoint.MANIFEST).write_text("{")
     with pytest.raises(CheckpointError, match=r"manifest\.json: is not JSON"):
-        checkpoint.mark(path, "best")
+        checkpoints.mark(path, "best")
 
 
 def test_prune_keeps_the_newest_automatic_ones_and_all_others(tmp_path: Path):
     for step in range(1, 7):
         save(tmp_path, step)
     save(tmp_path, 7, "final")
-    checkpoint.mark(tmp_path / "step-000002", "best")
-    deleted = checkpoint.prune(tmp_path, keep=2)
+    checkpoints.mark(tmp_path / "step-000002", "best")
+    deleted = checkpoints.prune(tmp_path, keep=2)
     assert sorted(path.name for path in deleted) == ["step-000001", "step-000003", "step-000004"]
     assert names(tmp_path) == ["step-000002", "step-000005", "step-000006", "step-000007"]
-    assert checkpoint.prune(tmp_path, keep=2) == []
+    assert checkpoints.prune(tmp_path, keep=2) == []
 
 
 def test_prune_leaves_those_spared_and_need_not_read_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     paths = [save(tmp_path, step) for step in range(1, 5)]
     monkeypatch.setattr(checkpoint.manifest, "verify", lambda file, expected: pytest.fail(f"{file} was read"))
-    assert checkpoint.prune(tmp_path, 1, (paths[3], paths[0], None)) == [paths[2], paths[1]]
+    assert checkpoints.prune(tmp_path, 1, (paths[3], paths[0], None)) == [paths[2], paths[1]]
     assert names(tmp_path) == ["step-000001", "step-000004"]
 
 
@@ -296,8 +296,8 @@ def test_prune_never_deletes_the_newest_good_one(tmp_path: Path):
         save(tmp_path, step)
     for step in (3, 4):
         (tmp_path / f"step-00000{step}" / checkpoint.LEARNER).write_bytes(b"")
-    checkpoint.prune(tmp_path, keep=1)
-    found, refused = checkpoint.latest(tmp_path)
+    checkpoints.prune(tmp_path, keep=1)
+    found, refused = checkpoints.latest(tmp_path)
     assert found is not None
     assert found.step == 2
     assert len(refused) == 1
@@ -307,7 +307,7 @@ def test_prune_leaves_what_it_cannot_read_to_a_person(tmp_path: Path):
     for step in range(1, 4):
         save(tmp_path, step)
     (tmp_path / "step-000001" / checkpoint.MANIFEST).unlink()
-    checkpoint.prune(tmp_path, keep=1)
+    checkpoints.prune(tmp_path, keep=1)
     assert names(tmp_path) == ["step-000001", "step-000003"]
 
 
@@ -332,8 +332,8 @@ def test_a_disk_that_fails_at_any_moment_leaves_no_half_checkpoint(
     except CheckpointError as error:
         complaint = str(error)
     assert bool(complaint) == (number <= calls)
-    assert not complaint or "step-000001: could not be written: [Errno 28] No space left on device" in complaint
-    found, refused = checkpoint.latest(tmp_path)
+    assert not complaint or "step-000001: could not be written: No space left on device" in complaint
+    found, refused = checkpoints.latest(tmp_path)
     assert found is not None
     assert refused == []
     assert found.reasons[0] == "best"
@@ -350,10 +350,11 @@ def test_a_file_that_can_not_grow_is_reported_and_cleaned_up(tmp_path: Path):
         blas.load()
         import mlx.core as mx
         from engine.training import checkpoint
+        from tests.training.conftest import kept
         resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
         try:
-            checkpoint.save(Path(sys.argv[1]), 1, adapters={"a": mx.zeros(1_000_000)}, adapter_config={},
-                            learner={"b": mx.zeros(1)}, state={}, reason="auto")
+            kept(Path(sys.argv[1]), 1, adapters={"a": mx.zeros(1_000_000)}, adapter_config={},
+                 learner={"b": mx.zeros(1)}, state={})
         except checkpoint.CheckpointError as error:
             print(error)
         """
@@ -368,7 +369,7 @@ def test_a_file_that_can_not_grow_is_reported_and_cleaned_up(tmp_path: Path):
 KILLED = """
 import sys
 from pathlib import Path
-from engine.training import checkpoint
+from engine.training import checkpoint, checkpoints
 
 root, step = Path(sys.argv[1]), int(sys.argv[2])
 while True:
@@ -376,9 +377,9 @@ while True:
         for name in checkpoint.FILES:
             (folder / name).write_text(content + " " * 200_000)
 
-    checkpoint.commit(root, step, write, "auto")
-    checkpoint.commit(root, step, write, "manual" if step % 3 == 0 else "auto")
-    checkpoint.prune(root, keep=2)
+    checkpoints.commit(root, step, write, "auto")
+    checkpoints.commit(root, step, write, "manual" if step % 3 == 0 else "auto")
+    checkpoints.prune(root, keep=2)
     print(step, flush=True)
     step += 1
 """
@@ -397,7 +398,7 @@ def test_a_process_killed_at_any_moment_loses_at_most_the_checkpoint_in_hand(tmp
         process.kill()
         last = max([last, *map(int, process.stdout.read().split())])
         process.wait()
-        found, refused = checkpoint.latest(tmp_path)
+        found, refused = checkpoints.latest(tmp_path)
         assert refused == []
         assert found is not None
         assert found.step in (last, last + 1)
@@ -415,8 +416,8 @@ def test_a_state_that_is_not_json_is_refused_and_leaves_nothing(tmp_path: Path, 
 def test_reading_checkpoints_needs_no_mlx(tmp_path: Path):
     save(tmp_path, 4, "manual")
     program = (
-        "import sys; from pathlib import Path; from engine.training import checkpoint; "
-        "print(checkpoint.latest(Path(sys.argv[1]))[0].step, 'mlx.core' in sys.modules)"
+        "import sys; from pathlib import Path; from engine.training import checkpoints; "
+        "print(checkpoints.latest(Path(sys.argv[1]))[0].step, 'mlx.core' in sys.modules)"
     )
     result = subprocess.run(
         [sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=True

@@ -7,8 +7,8 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from engine.events import EpisodeFinished, EpisodeStarted, EventStream, TokensSampled, TurnFinished, TurnStarted
+from engine.sitting.company import Opponent, Place
 from engine.sitting.seats import Ask
-from engine.sitting.table import Opponent, Place
 from engine.types import Completion, GenerateResult, Message, Rollout, RunError, Turn
 
 if TYPE_CHECKING:

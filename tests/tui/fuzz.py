@@ -10,21 +10,17 @@ import random
 import re
 import sys
 import unicodedata
-from itertools import cycle
 from typing import Any
 
 from textual.pilot import Pilot
 
-from engine.events import Notice
 from engine.types import Role
-from tests.tui.demo import app as demo_app
 from tests.tui.fake import FakeRun
 from tests.tui.hostile import many
-from tests.tui.look import play, still
-from tests.tui.openers import opened
+from tests.tui.look import play, play_to, still
+from tests.tui.parade import PARADES, TOGETHER, presets, runs, texts
 from tui.actions import Scope
 from tui.app import SelfPlayApp
-from tui.screens.run import RunScreen
 from tui.text import one_line
 
 SEQUENCE = re.compile(
@@ -35,8 +31,8 @@ SEQUENCE = re.compile(
 
 FORBIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
-TOGETHER = 8
-"""Strings said in one turn."""
+TAG = "¤"
+"""Stands before the number of a string."""
 
 
 def kinds(output: str) -> set[str]:
@@ -64,42 +60,36 @@ def unseen(output: str) -> set[str]:
     return {character for character in text if unicodedata.category(character) in FORBIDDEN} - {"\n", "\r"}
 
 
+def tagged(strings: list[str]) -> list[str]:
+    """Each with its number before it, so that what came out tells which were shown."""
+    return [f"{TAG}{number:04x} {text}" for number, text in enumerate(strings)]
+
+
+def shown(output: str) -> set[int]:
+    """The numbers of the strings that were written to the terminal."""
+    return {int(number, 16) for number in re.findall(f"{TAG}([0-9a-f]{{4}})", SEQUENCE.sub("", output))}
+
+
 def run_of(strings: list[str]) -> FakeRun:
     """A run in which everything that has a text has one of these."""
-    said = cycle(strings)
+    said = texts(strings, TOGETHER)
 
     def reply(rng: random.Random, sticks: int, skill: float) -> tuple[str, int]:
-        return "\n".join(next(said) for _ in range(TOGETHER)), rng.randint(1, 3)
+        return next(said), rng.randint(1, 3)
 
     run = still(episodes=24, reply=reply, tokens_per_tick=10_000_000, name=one_line(strings[7])[:40] or "x")
     run.config = run.config.model_copy(update={"title": strings[5] + strings[20], "teaches": strings[8]})
-    for role in run.roles:
-        run.roles[role] = Role(role, "\n".join(next(said) for _ in range(600)))
+    for place, role in enumerate(run.roles):
+        run.roles[role] = Role(role, "\n".join(strings[place:40:2]))
     return run
 
 
 async def drive(pilot: Pilot[Any], run: FakeRun, scope: Scope, strings: list[str]) -> None:
-    """Opens the screen and pages through it; on the run's own screen, reads every episode."""
     app = pilot.app
     assert isinstance(app, SelfPlayApp)
-    await opened(pilot, run, scope)
-    for text in strings[:: max(len(strings) // 12, 1)]:
-        run.emit(Notice(text, "warning"))
-        app.say(text)
-    for key in ("pagedown",) * 8 + ("tab",) + ("pagedown",) * 8 + ("up", "down", "left", "right"):
-        await pilot.press(key)
-    read: set[str] = set()
-    while scope == "run" and TOGETHER * 4 * len(read) < len(strings):
-        await play(pilot, run, 4)
-        assert isinstance(app.screen, RunScreen)
-        for episode in list(app.screen.store.episodes.values()):
-            if episode.id not in read and not episode.live:
-                read.add(episode.id)
-                app.screen.follow = False
-                app.screen._focus_on(episode.id)
-                app.screen.transcript.update()
-                app.screen.wall.update()
-                await pilot.pause()
+    await play_to(pilot, run, 1)
+    await play(pilot, run, 8)
+    await PARADES[scope](pilot, run, strings)
 
 
 def main() -> None:
@@ -107,9 +97,15 @@ def main() -> None:
     parser.add_argument("scope")
     parser.add_argument("--harmless", action="store_true")
     chosen = parser.parse_args()
-    strings = ["a harmless text"] * 200 if chosen.harmless else many()
+    strings = tagged(["a harmless text"] * 400 if chosen.harmless else many())
     run = run_of(strings)
-    app = demo_app(start=run)
+    app = SelfPlayApp(
+        presets=lambda: presets(strings),
+        runs=lambda: runs(strings),
+        create=lambda _: run,
+        resume=lambda _: run,
+        start=run,
+    )
 
     async def piloted(pilot: Pilot[Any]) -> None:
         await drive(pilot, run, chosen.scope, strings)

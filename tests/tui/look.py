@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rich.segment import Segment
+from textual import events
+from textual.keys import _character_to_key
 from textual.pilot import Pilot
 
 from tests.tui.demo import app as demo_app
@@ -34,6 +36,13 @@ async def until(pilot: Pilot[None], condition: Callable[[], object], seconds: fl
     app = pilot.app
     assert isinstance(app, SelfPlayApp)
     raise AssertionError(f"it never came true; on the screen:\n{seen(app)}")
+
+
+def burst(app: SelfPlayApp, *keys: str) -> None:
+    """Keys that are all there before the app has seen the first, as a terminal gives what was typed meanwhile."""
+    for key in keys:
+        name, letter = (_character_to_key(key), key) if len(key) == 1 else (key, None)
+        app.post_message(events.Key(name, letter))
 
 
 def watching(run: FakeRun, **more: object) -> SelfPlayApp:

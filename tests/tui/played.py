@@ -40,14 +40,14 @@ def record(folder: Path, steps: int = 12, episodes: int = 8, seed: int = 0) -> P
     """A run of so many steps, its end recorded."""
     with Store.create(folder) as store:
         configuration.save(CONFIG, folder / "config.toml")
-        _evaluate(store, 0, random.Random(seed))
+        evaluate(store, 0, seed)
         for step in range(1, steps + 1):
             add_step(store, step, episodes, seed)
             if step == 5:
                 store.record_edit(EditApplied(1, 5, "role First", PROMPT, PROMPT + " Think."))
                 store.record_notice(5, Notice("the prompt of First is longer now", "information"))
             if step % 10 == 0:
-                _evaluate(store, step, random.Random(seed + step))
+                evaluate(store, step, seed)
                 store.record_checkpoint(CheckpointSaved(step, str(folder / "checkpoints"), "best"))
         store.record_state(RunState.FINISHED)
     return folder
@@ -106,8 +106,9 @@ def _episode(rollout_id: str, step: int, rng: random.Random) -> GenerateResult:
     return GenerateResult(rollout)
 
 
-def _evaluate(store: Store, step: int, rng: random.Random) -> None:
-    results = []
+def evaluate(store: Store, step: int, seed: int = 0) -> None:
+    """Four games against random play after a step."""
+    rng, results = random.Random(seed + step), []
     for n in range(4):
         result = _episode(f"eval-{step}/{n}", step, rng)
         result.rollout.players["Second"] = "random"

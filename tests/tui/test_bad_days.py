@@ -116,3 +116,25 @@ async def test_a_paste_of_100_kb_into_a_prompt_is_taken_at_once() -> None:
         await until(pilot, lambda: max(len(role.system_prompt) for role in run.roles.values()) > 90_000)
         await play(pilot, run, 2)
         assert isinstance(app.screen, RunScreen)
+
+
+async def test_a_run_that_waits_is_found_as_it_was_left() -> None:
+    run = still()
+    app = watching(run)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await play(pilot, run, 40)
+        for episode in list(run._playing):  # all in play end, as before a step that can't be written
+            run._finish(episode)
+        run.state = RunState.PAUSED
+        run.emit(StateChanged(RunState.PAUSED, "/runs/nim-3: database or disk is full"))
+        await until(pilot, lambda: "The run waits" in seen(app) and "0 in play" in seen(app))
+        before = app.screen
+        await pilot.press("escape")
+        await until(pilot, lambda: isinstance(app.screen, HomeScreen))
+        await pilot.press("tab", "home", "enter")
+        await until(pilot, lambda: isinstance(app.screen, RunScreen) and app.screen is not before)
+        await until(pilot, lambda: "The run waits" in seen(app) and "+1.00" in seen(app))
+        assert isinstance(app.screen, RunScreen)
+        assert app.screen.wall.rows.ids
+        assert app.screen.transcript.rollout_id
+        assert "No episode is in play yet" not in seen(app)

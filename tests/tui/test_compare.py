@@ -19,6 +19,7 @@ from tui.interface import RunInfo
 from tui.screens.compare import CompareScreen
 from tui.screens.home import HomeScreen
 from tui.theme import DUSK
+from tui.widgets.chart import Chart
 from tui.widgets.painted import Line, span
 
 Compare = Callable[..., bool]
@@ -106,6 +107,17 @@ async def test_marked_runs_are_compared(size: tuple[int, int], runs: list[RunInf
         await until(pilot, lambda: isinstance(made.screen, HomeScreen))
         await pilot.press("space")
         await until(pilot, lambda: "✓ 1 marked" in seen(made))
+
+
+async def test_a_click_reads_every_curve_at_its_step(runs: list[RunInfo]) -> None:
+    made = app(runs)
+    async with made.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: "nim-1" in seen(made))
+        await pilot.press("space", "down", "space", "c")
+        await until(pilot, lambda: isinstance(made.screen, CompareScreen) and "run.seed" in seen(made))
+        chart = made.screen.query_one(Chart)
+        await pilot.click(chart, offset=(30, 6))
+        await until(pilot, lambda: chart.cursor is not None and "▲" in seen(made))
 
 
 async def test_one_mark_and_the_chosen_run_are_two(runs: list[RunInfo]) -> None:

@@ -7,7 +7,8 @@ import random
 import pytest
 
 import presets
-from engine.config import KEYS, Config, ModelConfig, RunConfig, TaskConfig, load
+from engine.config import KEYS, Config, ModelConfig, RewardConfig, RunConfig, TaskConfig, load
+from engine.steering import tables
 from tui.form.fields import TaskFacts, fields
 from tui.form.form import Form
 from tui.form.lines import about, columns, row_line
@@ -203,6 +204,94 @@ def test_values_begin_in_one_column():
         assert line[start:].startswith("123 ")
         assert width(line[:start]) == start
         assert start + room <= cells
+
+
+def test_a_reward_that_is_put_in_has_the_options_of_its_function_and_says_what_it_lacks():
+    form = nim()
+    form.put(*tables.reward("length", form.latest))
+    form.learn(ask(form.latest))
+    assert (form.changed, form.groups["rewards.length"].is_new) == (1, True)
+    most = form.field("rewards.length.options.most")
+    assert most.key.wants == "a whole number from 1 to 100000"
+    assert "units" in most.key.description
+    assert form.field("rewards.length.options.unit").choices == ("words", "characters", "tokens")
+    assert form.problems == {"rewards.length.options.most": "is missing: it wants a whole number from 1 to 100000"}
+    form.set("rewards.length.options.most", "0")
+    assert "from 1 to 100000, not 0" in form.problems["rewards.length.options.most"]
+    form.set("rewards.length.options.most", "3")
+    form.set("rewards.length.weight", "-0.5")
+    assert form.config is not None
+    assert form.config.rewards == {"length": RewardConfig(weight=-0.5, options={"most": 3})}
+
+
+def test_another_function_in_a_table_brings_its_own_options():
+    form = nim()
+    form.put(*tables.reward("length", form.latest))
+    form.set("rewards.length.function", "regex")
+    form.learn(ask(form.latest))
+    assert "rewards.length.options.pattern" in form.problems
+
+
+def test_a_table_that_was_taken_out_can_be_put_back_as_it_was():
+    config = load(presets.find("games-pocket"))
+    form = Form(config, ask(config))
+    form.set("tasks.kuhn.weight", "3")
+    form.take_out("tasks.kuhn")
+    assert form.config is not None
+    assert "kuhn" not in form.config.tasks
+    assert (form.changed, form.taken_out) == (1, {"tasks.kuhn"})
+    assert "taken out" in text([row_line(form, row, 80, DUSK, is_here=False) for row in form.rows("*")])
+    form.put_back("tasks.kuhn")
+    assert form.config.tasks["kuhn"].weight == 3.0
+    form.reset("tasks.kuhn.weight")
+    assert (form.config, form.changed) == (config, 0)
+
+
+def test_one_that_was_put_in_is_gone_without_a_trace_when_it_is_taken_out():
+    form = nim()
+    form.put("rewards.length", RewardConfig())
+    form.take_out("rewards.length")
+    assert (form.config, form.changed) == (NIM, 0)
+    assert "rewards.length" not in form.groups
+
+
+def test_without_any_task_it_says_so():
+    config = Config.model_validate({"tasks": {"nim": {}}})
+    form = Form(config)
+    form.take_out("tasks.nim")
+    assert "task.name" in form.problems
+    assert form.config is None
+
+
+def test_a_role_that_only_another_task_had_can_be_taken_out():
+    config = load(presets.find("nim-pocket"))
+    form = Form(config, ask(config))
+    assert not form.can_be_out("roles.First")
+    form.set("task.name", "tictactoe")
+    form.set("task.options.openings", "0")
+    form.learn(ask(form.latest))
+    assert "has no such role" in form.facts.problem
+    for role in config.roles:
+        assert form.can_be_out(f"roles.{role}")
+        form.take_out(f"roles.{role}")
+    form.learn(ask(form.latest))
+    assert form.facts.problem == ""
+
+
+def test_a_task_beside_the_one_there_is_shares_the_episodes():
+    form = nim()
+    form.set("task.options.openings", "5")
+    form.mix()
+    form.put(*tables.part("kuhn_poker", form.latest))
+    form.learn(ask(form.latest))
+    assert form.config is not None
+    assert (form.problems, form.facts.problem) == ({}, "")
+    assert form.config.task is None
+    assert form.config.tasks["nim"].options == {"openings": 5}
+    assert form.field("tasks.nim.options.openings").is_changed
+    assert "roles.kuhn_poker/First.prompt" in {f.name for f in form.fields}
+    form.reset("tasks.nim.options.openings")
+    assert form.config.tasks["nim"].options == {"openings": 3}
 
 
 NASTY = [

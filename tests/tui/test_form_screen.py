@@ -7,15 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from textual import events
 from textual.pilot import Pilot
 from textual.widgets import Input
 
 import presets
-from engine.config import Config, load
+from engine.config import Config, RewardConfig, load
 from tests.tui.demo import PRESETS
 from tests.tui.fake import FakeRun
 from tests.tui.look import SIZES, seen, still, until
 from tui.app import SelfPlayApp
+from tui.form.lines import columns
+from tui.screens.adding import AskWeight, Offers
 from tui.screens.dialog import Confirm
 from tui.screens.form import FormScreen
 from tui.screens.help import Help
@@ -252,6 +255,91 @@ async def test_what_only_the_task_can_refuse_is_told_before_the_start(tmp_path: 
         await until(pilot, lambda: "refused" not in seen(made.app))
 
 
+@pytest.mark.parametrize("size", SIZES)
+async def test_a_reward_is_put_in_from_a_list_saved_and_started(size: tuple[int, int], folder: Path) -> None:
+    made = Made()
+    async with made.app.run_test(size=size) as pilot:
+        screen = await opened(pilot)
+        await pilot.press("ctrl+n")
+        await until(pilot, lambda: isinstance(made.app.screen, Offers) and "reward illegal_move" in seen(made.app))
+        await pilot.press(*"wanted length")
+        await until(pilot, lambda: "reward exact" not in seen(made.app))
+        await pilot.press("enter")
+        await until(pilot, lambda: "rewards.length" in seen(made.app) and "✗ options.most" in seen(made.app))
+        await pilot.press("ctrl+r")
+        assert made.app.screen is screen
+        await until(pilot, lambda: screen.list.row is not None and screen.list.row.id.endswith("options.most"))
+        await write(pilot, "3")
+        await until(pilot, lambda: screen.form.config is not None)
+        await pilot.press("ctrl+s")
+        await until(pilot, lambda: isinstance(made.app.screen, AskName))
+        await pilot.press("enter")
+        await until(pilot, lambda: (folder / "my-nim-pocket.toml").exists())
+        assert load(folder / "my-nim-pocket.toml").rewards == {"length": RewardConfig(options={"most": 3})}
+        await pilot.press("ctrl+r")
+        await until(pilot, lambda: isinstance(made.app.screen, RunScreen))
+        assert made.configs[0].rewards == {"length": RewardConfig(options={"most": 3})}
+
+
+@pytest.mark.parametrize(("answer", "weight"), [("enter", 1.0), ("right", 0.0)])
+async def test_a_task_is_put_beside_the_one_there_is(answer: str, weight: float) -> None:
+    made = Made()
+    async with made.app.run_test(size=(80, 24)) as pilot:
+        screen = await opened(pilot)
+        await pilot.press("ctrl+n")
+        await until(pilot, lambda: isinstance(made.app.screen, Offers) and "reward illegal_move" in seen(made.app))
+        await pilot.press(*"kuhn", "enter")
+        await until(pilot, lambda: isinstance(made.app.screen, AskWeight) and "Only measure it" in seen(made.app))
+        await pilot.press(answer, *(["enter"] if answer == "right" else []))
+        await until(pilot, lambda: made.app.screen is screen and "tasks.kuhn_poker" in seen(made.app))
+        config = screen.form.config
+        assert config is not None
+        assert config.tasks["kuhn_poker"].weight == weight
+        assert (config.task is None, "nim" in config.tasks) == ((True, True) if weight else (False, False))
+
+
+async def test_a_table_is_taken_out_and_put_back_by_a_key_or_a_click() -> None:
+    made = Made()
+    config = load(presets.find("games-pocket"))
+    async with made.app.run_test(size=(80, 24), notifications=True) as pilot:
+        made.app.push_screen(FormScreen("games-pocket", config))
+        await until(pilot, lambda: isinstance(made.app.screen, FormScreen) and "tasks.nim" in seen(made.app))
+        screen = made.app.screen
+        assert isinstance(screen, FormScreen)
+        await pilot.press("ctrl+t")
+        await until(pilot, lambda: "Only a reward" in seen(made.app))
+        screen.list.find("[tasks.nim]")
+        await pilot.press("ctrl+t")
+        await until(pilot, lambda: "✗ tasks.nim  taken out" in seen(made.app))
+        assert screen.form.config is not None
+        assert "nim" not in screen.form.config.tasks
+        await pilot.click(screen.list, offset=(10, screen.list.cursor - round(screen.list.scroll_offset.y)))
+        await until(pilot, lambda: "taken out" not in screen.list.render_line(1).text)
+        assert screen.form.config.model_dump() == config.model_dump()
+
+
+async def test_the_list_of_tables_takes_a_file_of_ones_own_and_can_be_left(tmp_path: Path) -> None:
+    mine = tmp_path / "mine.py"
+    mine.write_text("def short(rollout, arena, *, most: int = 3):\n    return 1.0\n")
+    made = Made()
+    async with made.app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot)
+        await pilot.press("ctrl+n")
+        await until(pilot, lambda: isinstance(made.app.screen, Offers))
+        await pilot.press("escape")
+        await until(pilot, lambda: made.app.screen is screen)
+        await pilot.click(screen.list, offset=(10, 3))
+        screen.list.move(len(screen.list.rows))
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(made.app.screen, Offers))
+        made.app.screen.query_one(Input).value = f"{mine}:short"
+        await until(pilot, lambda: "A function in a file of yours" in seen(made.app))
+        await pilot.click("#yes")
+        await until(pilot, lambda: "options.most" in seen(made.app))
+        assert screen.form.config is not None
+        assert screen.form.config.rewards == {"short": RewardConfig(function=f"{mine}:short")}
+
+
 async def test_leaving_asks_only_where_something_would_be_lost() -> None:
     made = Made()
     async with made.app.run_test(size=(80, 24)) as pilot:
@@ -291,6 +379,22 @@ async def test_a_click_goes_to_a_field_and_a_wheel_takes_the_editor_along() -> N
         before = screen.value.region.y
         screen.list.scroll_to(y=2, animate=False)
         await until(pilot, lambda: screen.value.region.y == before - 2)
+        wheel = events.MouseScrollUp(screen.value, 1, 0, 0, 0, 0, False, False, False)
+        screen.value.post_message(wheel)  # over the field, too, it is the list that scrolls
+        await until(pilot, lambda: screen.value.region.y == before)
+
+
+async def test_a_second_click_goes_on_to_the_next_choice_and_on_its_first_sign_back() -> None:
+    made = Made()
+    async with made.app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot)
+        await go_to(pilot, "train.schedule")
+        y = screen.list.cursor - round(screen.list.scroll_offset.y)
+        start = columns(screen.list.cells)[0]
+        await pilot.click(screen.list, offset=(start + 6, y))
+        await until(pilot, lambda: screen.form.field("train.schedule").text == "linear")
+        await pilot.click(screen.list, offset=(start, y))
+        await until(pilot, lambda: screen.form.field("train.schedule").text == "constant")
 
 
 async def test_hostile_text_of_a_preset_reaches_no_widget_as_it_is(folder: Path) -> None:
@@ -329,6 +433,20 @@ def test_the_form(snap_compare: Compare, size: tuple[int, int], monkeypatch: pyt
         screen._move(0)
         await write(pilot, "0")
         await until(pilot, lambda: "✗ 1 wrong" in seen(made.app) and "memory" in seen(made.app))
+        await pilot.pause(0.5)
+
+    made = Made()
+    assert snap_compare(made.app, terminal_size=size, run_before=before)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (160, 45)])
+def test_the_list_of_what_can_be_put_in(snap_compare: Compare, size: tuple[int, int]) -> None:
+    async def before(pilot: Pilot[Any]) -> None:
+        await opened(pilot)
+        await pilot.press("ctrl+n")
+        await until(pilot, lambda: isinstance(pilot.app.screen, Offers) and "reward illegal_move" in seen(made.app))
+        pilot.app.screen.query_one(Input).cursor_blink = False
+        await pilot.press(*"judge", "down")
         await pilot.pause(0.5)
 
     made = Made()

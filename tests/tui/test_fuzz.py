@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.tui.fuzz import FORBIDDEN, kinds, unseen
+from tests.tui.fuzz import FORBIDDEN, kinds, shown, unseen
 from tests.tui.hostile import many
 from tests.tui.pseudo import Terminal
 from tui.actions import SCOPES, Scope
@@ -28,21 +28,34 @@ def written(scope: str, *more: str) -> str:
         return data
 
     terminal.read = kept  # type: ignore[method-assign]
-    assert terminal.end(150.0) == 0, bytes(output[-3000:]).decode(errors="replace")
+    assert terminal.end(300.0) == 0, bytes(output[-3000:]).decode(errors="replace")
     return output.decode()
 
+
+BELL = {"\x07"}
+"""It rings when an episode begins to ask."""
 
 MARKS = {"run": []}
 """The screen that shows most of what models write is sent through always, the others with `-m slow`."""
 
 
+SHOWN: dict[Scope, int] = {
+    "home": 5500, "form": 9500, "compare": 100, "run": 3900, "metrics": 9500, "league": 9500, "steer": 1900,
+    "edit": 8000, "ask": 4800, "play": 900, "why": 1200, "replay": 8000, "search": 5000, "app": 700,
+}  # fmt: skip
+"""How many of the 10,000 strings have to come out: nine of ten of those that did when this was written. Screens are
+given all (`app`, toasts, one of a dozen), and cut, fold or bound some away."""
+
+
+@pytest.mark.timeout(420)
 @pytest.mark.parametrize(
     "scope", [pytest.param(scope, marks=MARKS.get(scope, [pytest.mark.slow])) for scope in SCOPES]
 )
 def test_a_screen_writes_no_sequence_it_did_not_mean_to(scope: Scope) -> None:
-    output = written(scope)
-    assert kinds(output) <= kinds(written(scope, "--harmless")) | THEMES_OWN
-    assert unseen(output) == set()
+    output, harmless = written(scope), written(scope, "--harmless")
+    assert kinds(output) <= kinds(harmless) | THEMES_OWN
+    assert unseen(output) <= (BELL if scope == "ask" else set())
+    assert len(shown(output)) >= SHOWN[scope]
 
 
 def test_the_oracle_sees_what_it_is_to_see() -> None:

@@ -184,7 +184,7 @@ async def test_the_filter_narrows_both_lists(size: tuple[int, int]) -> None:
         await until(pilot, lambda: "nim-pocket" in seen(app))
 
 
-async def test_enter_in_the_filter_starts_the_first_that_passes() -> None:
+async def test_enter_leaves_the_filter_and_once_more_starts_the_first_that_passes() -> None:
     made: list[str] = []
 
     def create(name: str) -> FakeRun:
@@ -194,7 +194,38 @@ async def test_enter_in_the_filter_starts_the_first_that_passes() -> None:
     app = SelfPlayApp(presets=lambda: PRESETS, runs=lambda: [], create=create, resume=lambda _: still())
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("slash", "slash", *"qwen", "enter")  # the key that leads there, once too often
+        await pilot.pause()
+        assert made == []
+        assert app.focused is app.home.preset_list
+        await pilot.press("enter")
         await until(pilot, lambda: made == ["tictactoe-qwen"])
+
+
+async def test_escape_clears_the_filter_from_the_lists_too() -> None:
+    app = demo_app()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("slash", *"qwen", "enter")
+        await until(pilot, lambda: "2 of 5" in seen(app))
+        await pilot.press("escape")
+        await until(pilot, lambda: "nim-pocket" in seen(app))
+        await pilot.press("slash", *"zzz")
+        await until(pilot, lambda: "esc clears it" in seen(app))
+
+
+async def test_a_newcomer_is_told_what_enter_does_and_how_to_get_to_the_runs() -> None:
+    app = demo_app()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "kuhn-1" in seen(app))
+        assert "pocket, a tiny model that comes along" in seen(app)
+        assert "memory a run takes" in seen(app)
+        assert "enter starts a new run · e edits it first" in seen(app)
+        assert "⏎ start" in seen(app)
+        await until(pilot, lambda: "tab leads here" in seen(app))
+        await pilot.press("tab")
+        await until(pilot, lambda: "enter opens it" in seen(app) and "⏎ open" in seen(app))
+        assert "tab leads here" not in seen(app)
+        await pilot.press("down")
+        await until(pilot, lambda: "enter resumes it" in seen(app) and "⏎ resume" in seen(app))
 
 
 async def test_empty_lists_say_what_to_do() -> None:
@@ -400,6 +431,22 @@ async def test_only_presets_of_ones_own_are_deleted(tmp_path: Path, monkeypatch:
         await pilot.press("enter")
         await until(pilot, lambda: "mine is deleted." in seen(app))
         assert not file.exists()
+
+
+async def test_when_the_last_that_passes_the_filter_is_deleted_escape_leads_back_to_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(library, "user_folder", lambda: tmp_path)
+    file = library.save("mine", "[task]\nname = 'nim'\n")
+    mine = PresetInfo("mine", model="pocket", source="yours")
+    app = home_of(listed_presets=lambda: [PRESETS[0], *([mine] if file.exists() else [])])
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+        await pilot.press("slash", *"mine", "enter", "d")
+        await until(pilot, lambda: isinstance(app.screen, Confirm))
+        await pilot.press("y")
+        await until(pilot, lambda: "No preset passes" in seen(app))
+        await pilot.press("escape")
+        await until(pilot, lambda: "nim-pocket" in seen(app) and app.home.preset_list.has_focus)
 
 
 async def test_a_runs_own_configuration_is_edited_too(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from textual import events
 from textual.pilot import Pilot
 
 from engine.events import EvaluationFinished
@@ -134,13 +135,13 @@ def test_a_table_for_a_spreadsheet_has_a_line_a_player_and_one_a_cell() -> None:
 @pytest.mark.parametrize(
     ("roles", "every", "played", "said"),
     [
-        (1, 10, 5, "one role"),
-        (2, 10, 0, "No episode is recorded yet"),
-        (2, 0, 5, "eval.every is 0"),
-        (2, 10, 5, "sitting down to play"),
+        (1, 10, True, "one role"),
+        (2, 10, False, "No episode is recorded yet"),
+        (2, 0, True, "eval.every is 0"),
+        (2, 10, True, "sitting down to play"),
     ],
 )
-def test_where_nobody_met_it_says_why_and_what_would_help(roles: int, every: int, played: int, said: str) -> None:
+def test_where_nobody_met_it_says_why_and_what_would_help(roles: int, every: int, played: bool, said: str) -> None:
     assert said in " ".join(why_nothing(roles, every, played))
 
 
@@ -239,6 +240,30 @@ async def test_the_mouse_picks_a_cell_and_opens_its_games(tmp_path: Path) -> Non
         assert screen.board.active == GAMES_PANE
 
 
+async def test_a_wheel_goes_aside_and_a_click_on_what_says_there_is_more(tmp_path: Path) -> None:
+    run = run_of(tmp_path)
+    app = watching(run)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot, run)
+        matrix, league = screen.matrix, screen.league
+        assert league is not None
+
+        def column() -> int:
+            assert matrix.pair is not None
+            return league.columns.index(matrix.pair[1])
+
+        await pilot.press("home")
+        await pilot.pause()
+        assert column() == 0
+        matrix.post_message(events.MouseScrollRight(matrix, 1, 1, 0, 0, 0, False, False, False))
+        await until(pilot, lambda: column() == 1)
+        matrix.post_message(events.MouseScrollLeft(matrix, 1, 1, 0, 0, 0, False, False, False))
+        await until(pilot, lambda: column() == 0)
+        if "more column" in seen(app):
+            await pilot.click(matrix, offset=(3, len(league.rows) + 1))
+            await until(pilot, lambda: column() == 1)
+
+
 async def test_it_is_copied_as_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     copied: list[str] = []
 
@@ -278,6 +303,24 @@ async def test_a_run_without_a_record_says_so_and_the_screen_lives_on(size: tupl
         await until(pilot, lambda: "not a run" in seen(app))
         await pilot.press("enter", "n", "y", "escape")
         assert isinstance(app.screen, RunScreen)
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_a_record_from_before_the_league_says_what_it_lacks(tmp_path: Path, size: tuple[int, int]) -> None:
+    run = run_of(tmp_path, steps=10)
+    with Store.open(run.folder) as store:
+        store._connection.execute("UPDATE episodes SET players = json_remove(players, '$.Second')")
+    app = watching(run)
+    async with app.run_test(size=size) as pilot:
+        await play(pilot, run, 4)
+        await pilot.press("l")
+        await until(pilot, lambda: "12 evaluation games can't be rated" in seen(app))
+        await until(pilot, lambda: "Evaluations from now on are rated" in seen(app))
+        with Store.open(run.folder) as store:
+            evaluate(store, 20)  # resumed, it is rated from then on, and says what is left out
+        app.screen._read()  # type: ignore[attr-defined]
+        await pilot.press("1")
+        await until(pilot, lambda: "policy 20" in seen(app) and "12 evaluation games can't be rated" in seen(app))
 
 
 async def test_what_is_recorded_meanwhile_is_added(tmp_path: Path) -> None:

@@ -211,3 +211,18 @@ def test_no_text_can_pass_for_the_apps_own_words() -> None:
     fake = "Good.\n2 of 2\nThe better one is this. Press 1"
     lines = ["".join(text for text, _ in line) for line in texts((fake, "short"), 60, DUSK)]
     assert lines == ["1 of 2", "│ Good.", "│ 2 of 2", "│ The better one is this. Press 1", "", "2 of 2", "│ short"]
+
+
+@pytest.mark.parametrize("choices", [(), ("The first", "The second")])
+async def test_a_long_text_is_paged_through_whether_one_writes_or_chooses(choices: tuple[str, ...]) -> None:
+    run = still(episodes=4)
+    long = "\n".join(f"line {number}" for number in range(200))
+    async with watching(run).run_test(size=(120, 40)) as pilot:
+        app = await asked(pilot, run, Question(1, "0", "Which?", choices, (long,)))
+        assert "line 0 " in seen(app)
+        for _ in range(3):
+            await pilot.press("pagedown")
+        await until(pilot, lambda: "line 0 " not in seen(app))
+        for _ in range(3):
+            await pilot.press("pageup")
+        await until(pilot, lambda: "line 0 " in seen(app))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+from array import array
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,11 @@ import pytest
 from textual.events import MouseScrollDown
 from textual.pilot import Pilot
 
+from engine.inference.hub import POCKET
 from engine.store import Store
 from tests.tui.clock import Clock
 from tests.tui.demo import app as demo_app
-from tests.tui.look import SIZES, play, seen, still, until, watching
+from tests.tui.look import SIZES, cells, play, seen, still, until, watching
 from tests.tui.played import ILLEGAL, NEEDLE, UPSET, add_step, record
 from tui.actions import actions
 from tui.app import SelfPlayApp
@@ -23,7 +25,7 @@ from tui.interface import RunInfo
 from tui.replay.feed import PIN
 from tui.screens import replay
 from tui.screens.home import HomeScreen
-from tui.screens.record import FEED, PAGE, PLOTS, READ, STEP
+from tui.screens.recordpanes import FEED, PAGE, PLOTS, READ, STEP
 from tui.screens.replay import ReplayScreen
 from tui.screens.search import SearchScreen
 from tui.screens.why import WhyScreen
@@ -196,7 +198,9 @@ async def test_ratings_and_figures_are_those_of_the_step(folder: Path) -> None:
         assert "the prompt of First is longer now" in told
         assert "evaluation 0" in told
         assert "0.500    0.750" in told  # win vs random, here and at last
-        assert "ratings, 95% interval" in told
+        assert "ratings by then, 95% interval" in told
+        assert "policy 0 " in told
+        assert "policy 10" not in told
         assert "0.250    0.180" in told  # the loss
 
 
@@ -245,6 +249,103 @@ async def test_a_pin_stands_first_is_kept_and_taken_away(folder: Path, size: tup
 
 
 @pytest.mark.parametrize("size", SIZES)
+async def test_a_note_pins_is_shown_in_the_feed_and_found(folder: Path, size: tuple[int, int]) -> None:
+    app = demo_app()
+    async with app.run_test(size=size, notifications=True) as pilot:
+        screen = await opened(pilot, folder)
+        await pilot.press("e", *"lost at once, why?", "enter")
+        await until(pilot, lambda: screen.entries[0].sign == PIN)
+        assert (screen.entries[0].rollout_id, screen.entries[0].words) == ("88", "lost at once, why?")
+        await pilot.press("1")
+        await until(pilot, lambda: "lost at once, why?" in seen(app))
+        await pilot.press("escape")
+        again = await opened(pilot, folder)
+        await pilot.press("home")
+        await settled(pilot, again, 0)
+        await pilot.press("slash", *"lost")
+        await until(pilot, lambda: "your note" in seen(app) and "1 note of yours" in seen(app))
+        await pilot.press("enter")
+        await settled(pilot, again, 12)
+        assert reads(again) == "88"
+        await pilot.press("e", "ctrl+u", "enter")
+        await until(pilot, lambda: again.entries[0].words != "lost at once, why?")
+        assert again.entries[0].sign == PIN
+
+
+async def test_in_the_feed_keys_are_about_its_marked_entry(folder: Path) -> None:
+    app = demo_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot, folder)
+        assert reads(screen) == "88"
+        marked = next(at for at, entry in enumerate(screen.entries) if entry.rollout_id == ILLEGAL)
+        await pilot.press("1", *["down"] * marked, "b")
+        assert (screen.entries[0].rollout_id, screen.entries[0].step) == (ILLEGAL, 9)
+        assert screen.entries[screen.feed.place].rollout_id == ILLEGAL
+        assert (screen.step, reads(screen)) == (12, "88")
+
+
+def spell(folder: Path, model: str = "pocket") -> None:
+    """Gives every turn the tokens that its model would have said it in, every second one unlikely."""
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(POCKET / "tokenizer.json"))
+    with sqlite3.connect(folder / "run.sqlite") as connection:
+        for rowid, text in connection.execute("SELECT rowid, text FROM turns").fetchall():
+            tokens = tokenizer.encode(text, add_special_tokens=False).ids
+            logprobs = [(-0.1, -6.0)[place % 2] for place in range(len(tokens))]
+            ratios = [(1.0, 1.5)[place % 2] for place in range(len(tokens))]
+            blobs = array("i", tokens).tobytes(), array("f", logprobs).tobytes(), array("f", ratios).tobytes()
+            set_to = "tokens = ?, logprobs = ?, ratios = ?"
+            connection.execute(f"UPDATE turns SET {set_to} WHERE rowid = ?", (*blobs, rowid))
+        connection.execute("UPDATE turns SET ratios = NULL WHERE episode = '89'")
+    config = folder / "config.toml"
+    config.write_text(config.read_text().replace('"pocket"', f'"{model}"'))
+
+
+def underlined(app: SelfPlayApp) -> list[str]:
+    return [part.text for line in cells(app) for part in line if part.style and part.style.underline]
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_h_shows_how_likely_tokens_were_then_their_ratios_then_neither(
+    tmp_path: Path, size: tuple[int, int]
+) -> None:
+    folder = record(tmp_path / "nim-9")
+    spell(folder)
+    app = demo_app()
+    async with app.run_test(size=size) as pilot:
+        screen = await opened(pilot, folder)
+        await pilot.press("3")
+        await until(pilot, lambda: "There are" in seen(app))
+        before = seen(app)
+        assert not underlined(app)
+        await pilot.press("h")
+        await until(pilot, lambda: "p sampled" in seen(app) and underlined(app))
+        said = " ".join(turn.text or "" for turn in screen.transcript.episode.turns)  # type: ignore[union-attr]
+        hot = [text for text in underlined(app) if text not in ("≥ 1%", "< 1%")]  # the legend shows them as well
+        assert hot
+        assert all(text in said for text in hot)
+        await pilot.press("h")
+        await until(pilot, lambda: "ρ learnt" in seen(app) and underlined(app) == ["< 0.8"])
+        await pilot.press("h")
+        await until(pilot, lambda: seen(app) == before)
+        await pilot.press("2", "down", "h", "h", "3")
+        await until(pilot, lambda: "ρ learnt: not known" in seen(app))
+
+
+async def test_heat_without_a_tokenizer_says_why_and_the_text_stays(tmp_path: Path) -> None:
+    folder = record(tmp_path / "nim-9")
+    spell(folder, "/nowhere/model")
+    app = demo_app()
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        await opened(pilot, folder)
+        await pilot.press("3", "h")
+        await until(pilot, lambda: "there is no /nowhere/model/tokenizer.json" in " ".join(seen(app).split()))
+        await until(pilot, lambda: "its tokenizer isn't loaded" in seen(app))
+        assert "There are" in seen(app)
+
+
+@pytest.mark.parametrize("size", SIZES)
 async def test_search_finds_leads_there_and_n_goes_on(folder: Path, size: tuple[int, int]) -> None:
     app = demo_app()
     async with app.run_test(size=size) as pilot:
@@ -266,8 +367,44 @@ async def test_search_finds_leads_there_and_n_goes_on(folder: Path, size: tuple[
         here = screen.searched.place
         await pilot.press("n")
         await until(pilot, lambda: screen.searched.place == here + 1)
+        await until(pilot, lambda: f"hit {here + 2} of 32" in seen(app))
         await pilot.press("N", "N")
-        await until(pilot, lambda: screen.searched.place == here - 1 or here == 0)
+        await until(pilot, lambda: screen.searched.place == max(here - 1, 0))
+
+
+async def test_at_the_last_hit_n_says_so_and_another_step_is_no_hit(folder: Path) -> None:
+    app = demo_app()
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        screen = await opened(pilot, folder)
+        await pilot.press("slash", *"zugzwang", "enter")
+        await settled(pilot, screen, 4)
+        await until(pilot, lambda: f"{NEEDLE} · hit 1 of 1" in seen(app))
+        found = [part.text for line in cells(app) for part in line if part.style and part.style.reverse]
+        assert "zugzwang" in found
+        await pilot.press("n")
+        await until(pilot, lambda: "That is the last one" in seen(app))
+        await pilot.press("N")
+        await until(pilot, lambda: "That is the first one" in seen(app))
+        await pilot.press("2", "down")
+        await until(pilot, lambda: reads(screen) == "28" and "hit 1 of 1" not in seen(app))
+        await pilot.press("left")
+        await settled(pilot, screen, 3)
+        assert "hit 1 of 1" not in seen(app)
+        assert "zugzwang" not in [p.text for line in cells(app) for p in line if p.style and p.style.reverse]
+
+
+async def test_more_is_read_at_the_end_of_what_was_found(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tui.screens.search.MORE", 10)
+    app = demo_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await opened(pilot, folder)
+        await pilot.press("slash", *"take step:2-3")
+        screen = app.screen
+        assert isinstance(screen, SearchScreen)
+        await until(pilot, lambda: len(screen.searched.found.hits) == 10 and not screen._left)
+        await pilot.press(*["down"] * 9)
+        await until(pilot, lambda: len(screen.searched.found.hits) == 20)
+        assert screen.hits.place == 9
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -419,6 +556,27 @@ async def test_a_run_at_work_is_followed_at_its_end_and_nowhere_else(
             add_step(store, 5)
             await until(pilot, lambda: "/5" in seen(app))
             assert screen.step == 3
+
+
+async def test_who_reads_a_transcript_is_left_there_by_a_run_at_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tui.screens.record.LOOK", 0.05)
+    folder = record(tmp_path / "growing", steps=3)
+    app = demo_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot, folder, 3)
+        await pilot.press("3")
+        with Store.open(folder) as store:
+            add_step(store, 4)
+            await until(pilot, lambda: "/4" in seen(app))
+            assert (screen.step, reads(screen)) == (3, "16")
+            assert "followed" not in seen(app)
+            await pilot.press("2", "end")
+            await settled(pilot, screen, 4)
+            assert "at work, followed" in seen(app)
+            add_step(store, 5)
+            await settled(pilot, screen, 5)
 
 
 async def test_a_folder_without_a_run_says_so_and_the_app_lives_on(tmp_path: Path) -> None:

@@ -3,28 +3,35 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import threading
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.style import Style
 
-from engine.ratings import Rating
+from engine.ratings import Rating, bradley_terry
+from engine.reading.encounters import Encounter
 from engine.reading.fulltext import Found, Hit
 from engine.reading.highlights import Highlight, Kind
+from engine.reading.query import parse
 from engine.store import Store, StoreError
 from tests.tui.hostile import CHOSEN, random_strings
-from tests.tui.played import UPSET, add_step, record
+from tests.tui.played import UPSET, add_step, evaluate, record
+from tui.league.standings import Player, Standings
 from tui.replay import feed, figures
-from tui.replay.desk import Desk
-from tui.replay.pins import PinError, Pins
-from tui.replay.record import Record, games, read_into, view
+from tui.replay.desk import Desk, collected_later
+from tui.replay.pins import Pin, PinError, Pins
+from tui.replay.record import Record, read_into, view
+from tui.replay.strength import Strength
 from tui.replay.track import Track, lines, marks
 from tui.screens.search import course, paint, summary
 from tui.state import Store as State
 from tui.text import width
 from tui.theme import DUSK
+from tui.widgets.marked import marked
 from tui.widgets.painted import Line
 
 
@@ -62,13 +69,20 @@ def test_a_track_shows_the_knob_and_the_marks_in_as_many_cells_as_it_has() -> No
 def test_pins_come_first_and_say_why_they_are_highlights_too() -> None:
     upset = Highlight(Kind.UPSET, 0.9, 8, "57", "First got -1.00", "First")
     drift = Highlight(Kind.HACK, 1.2, 40, "", "steps 0 to 40")
-    entries = feed.entries([drift, upset], {"99": 12, "57": 8})
+    entries = feed.entries([drift, upset], {"99": Pin(12), "57": Pin(8)})
+    assert [entry.sign for entry in entries] == [feed.PIN, feed.PIN, "!", "⇅"]
     assert [(entry.name, entry.step, entry.rollout_id) for entry in entries] == [
-        ("pinned · upset", 8, "57"),
+        ("upset", 8, "57"),
         ("pinned", 12, "99"),
-        ("suspected reward hack", 40, ""),
+        ("reward hack?", 40, ""),
         ("upset", 8, "57"),
     ]
+
+
+def test_a_note_says_more_than_what_was_found() -> None:
+    upset = Highlight(Kind.UPSET, 0.9, 8, "57", "First got -1.00", "First")
+    told = [entry.words for entry in feed.entries([upset], {"57": Pin(8, "gave up too early"), "99": Pin(9)})]
+    assert told == ["gave up too early", "", "First got -1.00"]
 
 
 def test_every_kind_has_a_sign_and_a_name_of_its_own() -> None:
@@ -95,12 +109,12 @@ def test_hostile_texts_are_shown_plain_and_in_the_cells_there_are(text: str, cel
 def test_pins_are_kept_and_taken_away(tmp_path: Path) -> None:
     pins = Pins(tmp_path, tmp_path / "home")
     pins.load()
-    assert pins.steps == {}
+    assert pins.marked == {}
     assert pins.toggle("57", 8)
     assert pins.toggle("eval-10/1", 10)
     again = Pins(tmp_path, tmp_path / "home")
     again.load()
-    assert again.steps == {"57": 8, "eval-10/1": 10}
+    assert again.marked == {"57": Pin(8), "eval-10/1": Pin(10)}
     assert not again.toggle("57", 8)
     assert json.loads((tmp_path / "pins.json").read_text()) == {"pins": [{"episode": "eval-10/1", "step": 10}]}
 
@@ -109,7 +123,44 @@ def test_an_episode_played_again_in_another_step_is_pinned_there(tmp_path: Path)
     pins = Pins(tmp_path, tmp_path)
     pins.toggle("57", 8)
     assert pins.toggle("57", 9)
-    assert pins.steps == {"57": 9}
+    assert pins.marked == {"57": Pin(9)}
+    assert (pins.of("57", 8), pins.of("57", 9)) == (None, Pin(9))
+
+
+def test_a_note_is_kept_changed_and_taken_away_and_the_pin_stays(tmp_path: Path) -> None:
+    pins = Pins(tmp_path, tmp_path)
+    pins.annotate("57", 8, "  gave up\ud800 too early ")
+    again = Pins(tmp_path, tmp_path)
+    again.load()
+    assert again.marked == {"57": Pin(8, "gave up\ud800 too early")}
+    again.annotate("57", 8, "")
+    assert json.loads((tmp_path / "pins.json").read_text()) == {"pins": [{"episode": "57", "step": 8}]}
+
+
+def test_a_pin_that_is_taken_away_comes_back_with_its_note(tmp_path: Path) -> None:
+    pins = Pins(tmp_path, tmp_path)
+    pins.annotate("57", 8, "gave up too early")
+    assert not pins.toggle("57", 8)
+    assert pins.toggle("57", 8)
+    assert pins.marked == {"57": Pin(8, "gave up too early")}
+    pins.toggle("57", 8)
+    pins.toggle("57", 9)  # another episode of that id
+    assert pins.marked == {"57": Pin(9)}
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("early", ["9", "57"]), ("EARLY cafe", ["57"]), ("ear*", ["9", "57"]), ("ear", []), ("early -gave", ["9"]),
+        ('"too early"', ["57"]), ("-gave", []), ("early step:8", []), ("", []),
+    ],
+)  # fmt: skip
+def test_notes_are_found_by_what_is_in_them(tmp_path: Path, query: str, found: list[str]) -> None:
+    pins = Pins(tmp_path, tmp_path)
+    pins.annotate("57", 8, "Gave up too early; see Café")
+    pins.annotate("9", 3, "early on")
+    pins.toggle("1", 1)
+    assert [hit.rollout_id for hit in pins.found(parse(query))] == found
 
 
 def test_pins_of_a_folder_that_cannot_be_written_to_are_kept_at_home(
@@ -140,7 +191,7 @@ def test_a_pin_that_cannot_be_kept_says_so_and_is_not_there(tmp_path: Path) -> N
     pins.file = tmp_path / "file" / "pins.json"
     with pytest.raises(PinError, match="the pin is not kept"):
         pins.toggle("1", 2)
-    assert pins.steps == {}
+    assert pins.marked == {}
 
 
 # The record
@@ -186,17 +237,51 @@ def test_what_the_run_went_back_on_is_forgotten(folder: Path) -> None:
     assert max(one.step for one in found) <= 7
 
 
-def test_ratings_are_of_games_between_two_players_in_the_evaluation(folder: Path) -> None:
-    reader = Record(folder)
-    pages = reader.page(10)
-    met = games(pages)
-    assert len(met) == 4
-    wins = sum(
-        outline.episode.rollout.rewards["First"] > 0 for outline in pages if outline.episode.evaluation
-    )  # the policy sits in First
-    assert sum(score for _, _, score in met) == wins
-    assert set(reader.standing(10)) == {"policy", "random"}
-    assert reader.standing(9) == {}  # all played themselves
+def strength(folder: Path) -> Strength:
+    made = Strength(folder)
+    with Store.open(folder, read_only=True) as store:
+        assert made.take_in(store.step_marks(), 60.0) == 0
+    return made
+
+
+def test_ratings_are_those_of_what_was_played_by_then_the_newest_policy_apart(folder: Path) -> None:
+    with Store.open(folder, read_only=True) as store:
+        games = [
+            (f"policy {stored.step}", "random", (stored.rollout.rewards["First"] + 1) / 2)
+            for stored in store.episodes(evaluation=True)
+        ]
+    made = strength(folder)
+    for step, known in ((0, games[:4]), (9, games[:4]), (10, games), (12, games)):
+        found = {player.label: rating.value for player, rating in made.at(step)["nim"].items()}
+        assert found == pytest.approx({name: rating.value for name, rating in bradley_terry(known).items()})
+
+
+def test_a_policy_of_long_ago_is_cut_into_stretches_and_the_newest_step_is_none() -> None:
+    made = Standings()
+    made.add(Encounter(f"{step}", step, True, "nim", {"policy": 1.0, "random": -1.0}) for step in range(0, 130, 10))
+    labels = [player.label for player in made.ratings("nim", 119, bands=4) if player.learns]
+    assert labels == ["policy 0–30", "policy 40–60", "policy 70–100", "policy 110"]
+    assert [player.label for player in made.ratings("nim", 0, bands=4)] == ["policy 0", "random"]
+    assert made.ratings("nim", -1) == {}
+
+
+def test_ratings_forget_what_the_run_went_back_on_and_take_in_what_came_instead(folder: Path) -> None:
+    made = strength(folder)
+    with Store.open(folder) as store:
+        store.rewind(9)
+        made.take_in(store.step_marks(), 60.0)
+        assert [player.label for player in made.at(12)["nim"]] == ["policy 0", "random"]
+        evaluate(store, 11)
+        made.take_in(store.step_marks(), 60.0)
+    assert [player.label for player in made.at(12)["nim"]] == ["policy 0", "policy 11", "random"]
+
+
+def test_ratings_are_read_bit_by_bit(folder: Path) -> None:
+    made = Strength(folder)
+    with Store.open(folder, read_only=True) as store:
+        marks = store.step_marks()
+    assert made.take_in(marks, 0.0) == len(marks) - 1
+    assert made.take_in(marks, 60.0) == 0
 
 
 def test_an_episode_is_shown_as_if_it_had_just_ended(folder: Path) -> None:
@@ -212,8 +297,9 @@ def test_an_episode_is_shown_as_if_it_had_just_ended(folder: Path) -> None:
 
 def test_figures_tell_the_step_beside_the_last_one(folder: Path) -> None:
     facts = Record(folder).facts()
-    shown = told(figures.lines(facts, 5, {"policy": Rating(1090.0, 900.0, 1280.0)}, 40, DUSK))
-    for words in ("edit 1, role First", "evaluation 0", "1090  900 … 1280", "0.250    0.180", "● First"):
+    ratings = {"nim": {Player("policy", 0, 0): Rating(1090.0, 900.0, 1280.0)}}
+    shown = told(figures.lines(facts, 5, ratings, 40, DUSK))
+    for words in ("edit 1, role First", "evaluation 0", "policy 0 ", "1090  900 … 1280", "0.250    0.180", "● Fi"):
         assert words in shown
     assert told(figures.lines(facts, 99, {}, 40, DUSK)).strip().startswith("evaluation 10")
     empty = replace(facts, evaluations={}, records={}, edits=[], checkpoints=[], notices=[])
@@ -223,7 +309,8 @@ def test_figures_tell_the_step_beside_the_last_one(folder: Path) -> None:
 def test_no_line_of_the_figures_is_wider_than_its_pane(folder: Path) -> None:
     facts = Record(folder).facts()
     for cells in (38, 60, 100):
-        for line in figures.lines(facts, 10, {"p" * 80: Rating(1090.0, 900.0, 1280.0)}, cells, DUSK):
+        ratings = {kind * 80: {Player("p" * 80): Rating(1090.0, 900.0, 1280.0)} for kind in "kn"}
+        for line in figures.lines(facts, 10, ratings, cells, DUSK):
             assert width(told([line])) <= cells
 
 
@@ -285,7 +372,40 @@ async def test_what_was_opened_is_closed_on_its_thread() -> None:
     assert closed == [here]
 
 
+async def test_garbage_waits_for_the_end_of_a_slice_whatever_comes_of_it() -> None:
+    def slice_that_fails() -> None:
+        with collected_later(), collected_later():
+            assert not gc.isenabled()
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        slice_that_fails()
+    assert gc.isenabled()
+
+
 # Search
+
+
+@pytest.mark.parametrize(
+    ("query", "text", "found"),
+    [
+        ("take", "I TAKE two; mistake", ["TAKE"]),
+        ("ta* two", "take two, taking", ["take", "two", "taking"]),
+        ('"i take"', "I  take. Take", ["I  take"]),
+        ("[2] -four", "I take [2], four", ["2"]),
+    ],
+)
+def test_what_was_searched_for_stands_out_in_a_line_that_is_else_the_same(
+    query: str, text: str, found: list[str]
+) -> None:
+    pattern = parse(query).pattern()
+    assert pattern is not None
+    line: Line = (("▌ ", None), (text, Style(bold=True)))
+    shown = marked(line, pattern)
+    assert told([shown]) == told([line])
+    assert [piece for piece, look in shown if look is not None and look.reverse] == found
+    assert all(look.bold for piece, look in shown if look is not None)
+    assert parse("step:3 illegal -take").pattern() is None
 
 
 def test_a_summary_says_how_often_and_when() -> None:

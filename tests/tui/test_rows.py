@@ -107,3 +107,14 @@ def test_rows_at_the_end_go_once_nobody_has_used_them_for_a_while(store: Store, 
     rows.update(store)
     rows.update(store)
     assert rows.ids == ["a"]
+
+
+def test_a_new_wall_of_a_run_that_rests_shows_what_was_played_last(store: Store) -> None:
+    begin(store, "a", "b", "c")
+    end(store, "b", "a", "c")
+    rows = Rows()
+    rows.update(store)
+    assert rows.ids == ["c", "a", "b"]
+    begin(store, "d")
+    rows.update(store)
+    assert "d" in rows.ids

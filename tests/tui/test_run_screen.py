@@ -8,10 +8,11 @@ from engine.events import RunState
 from tests.tui.clock import Clock
 from tests.tui.look import SIZES, play, play_to, seen, still, until, watching
 from tui.actions import actions
+from tui.screens.following import LINGER
 from tui.screens.home import HomeScreen
 from tui.screens.prompt import EditPrompt
 from tui.screens.questions import Questions
-from tui.screens.run import LINGER, RunScreen
+from tui.screens.run import RunScreen
 from tui.widgets.pane import Pane
 
 NUMBERS = {1: "episodes", 2: "transcript", 3: "rewards", 4: "plots", 5: "health"}

@@ -140,7 +140,7 @@ def test_a_question(snap_compare: Compare, size: tuple[int, int], question: Ques
     async def before(pilot: Pilot[Any]) -> None:
         run: Any = pilot.app.session.run  # type: ignore[attr-defined]
         await played(pilot, 3)
-        app._asked_before = True  # no toast, which would be there or not
+        app.telling.asked_before = True  # no toast, which would be there or not
         run.questions = [question, replace(question, id=9)]
         await play(pilot, run, 0)
         await pilot.press("a")

@@ -126,7 +126,7 @@ def test_children_finish_with_their_parent_and_count_once(store: Store) -> None:
     store.fold([start("1"), start("1.0"), EpisodeFinished(child), EpisodeFinished(parent)])
     store.fold([StepFinished(1, {})])
     assert store.finished == 2
-    assert store.ledgers["", "Second"].closed[-1].count == 1
+    assert store.rewards.ledgers["", "Second"].closed[-1].count == 1
 
 
 def test_evaluations_and_failures_stay_out_of_the_rewards(store: Store) -> None:
@@ -137,7 +137,7 @@ def test_evaluations_and_failures_stay_out_of_the_rewards(store: Store) -> None:
             EpisodeFinished(result("2", {"First": -9.0}, error="ValueError: no")),
         ]
     )
-    assert store.ledgers["", "First"].now.value == 1.0
+    assert store.rewards.ledgers["", "First"].now.value == 1.0
     assert store.errors[-1] == ("2", "ValueError: no")
 
 
@@ -145,7 +145,7 @@ def test_a_steps_mean_reward_is_of_the_episodes_before_it(store: Store) -> None:
     for number, reward in enumerate([1.0, 0.0, 0.5]):
         store.fold([EpisodeFinished(result(str(number), {"First": reward}))])
     store.fold([StepFinished(1, {"loss": 0.25}), EpisodeFinished(result("9", {"First": -1.0}))])
-    ledger = store.ledgers["", "First"]
+    ledger = store.rewards.ledgers["", "First"]
     assert ledger.closed[-1].value == pytest.approx(0.5)
     assert ledger.now.value == -1.0
     assert store.series["reward/First"].ys == pytest.approx([0.5])

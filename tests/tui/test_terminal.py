@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,27 @@ def test_a_closed_terminal_stops_the_run(log: Path) -> None:
     made.close()
     assert made.end() == 128 + signal.SIGHUP
     assert ended(log) == {"calls": [["start", "stop"]], "code": 128 + signal.SIGHUP}
+
+
+def test_the_terminal_tells_how_large_it_is_and_no_variable() -> None:
+    command = ["env", "COLUMNS=80", "LINES=24", sys.executable, "-m", "tests.tui.demo", "--run", "--episodes", "8"]
+    made = Terminal(command, 130, 40)
+    assert made.until("\x1b[40;1H", 30.0) is not None, bytes(made.output)  # its last line is drawn
+    made.send(signal.SIGTERM)
+    made.end()
+
+
+def test_escape_and_a_key_right_after_it_are_two_keys(log: Path) -> None:
+    made = opened(log)
+    made.key(b"s")
+    assert made.until("learning_rate", 10.0) is not None
+    made.drain(0.5)
+    made.key(b"\x1b")
+    time.sleep(0.08)  # as fast as one types
+    made.key(b"p")
+    assert made.until("Edit a prompt", 10.0) is not None
+    made.send(signal.SIGTERM)
+    made.end()
 
 
 def test_ctrl_c_is_answered_and_ctrl_q_quits(log: Path) -> None:

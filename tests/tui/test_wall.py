@@ -12,8 +12,9 @@ from engine.events import EpisodeFinished, EpisodeStarted, TurnFinished, TurnSta
 from engine.types import GenerateResult, Rollout
 from tests.tui.clock import Clock
 from tests.tui.fake import FakeRun
-from tests.tui.look import SIZES, play, seen, still, until, watching
+from tests.tui.look import SIZES, burst, play, seen, still, until, watching
 from tui.app import SelfPlayApp
+from tui.screens.home import HomeScreen
 from tui.screens.run import RunScreen
 from tui.widgets.filterline import FilterLine
 
@@ -115,11 +116,18 @@ async def test_a_filter_is_written_kept_changed_and_ended(size: tuple[int, int])
         await pilot.press("enter")
         assert app.focused is screen.wall
         await until(pilot, lambda: "reward<0" in seen(app))
-        await pilot.press("slash", "escape")
+        await pilot.press("slash", "end", *" zzz", "escape")  # leaves the field; what is written counts
+        await until(pilot, lambda: app.focused is screen.wall and not screen.wall.rows.ids)
+        await pilot.press("slash", "end", *["backspace"] * 4, "escape")
+        await until(pilot, lambda: screen.wall.rows.ids == ["t3", "t3.1"])
+        await pilot.press("escape")  # ends the filter
         await pilot.pause()
+        assert app.screen is screen
         assert screen.wall.rows.ids == ALL
         assert app.focused is screen.wall
         assert not screen.query_one(FilterLine).display
+        await pilot.press("escape")
+        await until(pilot, lambda: isinstance(app.screen, HomeScreen))
 
 
 async def test_a_term_without_a_sense_is_told_beside_it_and_changes_nothing() -> None:
@@ -132,6 +140,20 @@ async def test_a_term_without_a_sense_is_told_beside_it_and_changes_nothing() ->
         await until(pilot, lambda: "step:x is no step" in seen(app))
         await pilot.press("enter")
         assert app.focused is not screen.wall
+        await pilot.press("escape")  # what has no sense isn't kept
+        await until(pilot, lambda: app.focused is screen.wall and "step:x" not in seen(app))
+        assert screen.wall.filter.text == ""
+        assert app.screen is screen
+
+
+async def test_escape_in_another_pane_goes_home_and_the_filter_stays() -> None:
+    run = still(episodes=8)
+    app = watching(run)
+    async with app.run_test(size=(80, 24)) as pilot:
+        screen = await trees(pilot, run)
+        burst(app, "/", *"reward<0", "enter", "2", "escape")
+        await until(pilot, lambda: isinstance(app.screen, HomeScreen))
+        assert screen.wall.filter.text == "reward<0"
 
 
 async def test_where_nothing_meets_a_filter_the_wall_says_so() -> None:

@@ -51,10 +51,15 @@ def _save(run: Path, model: ChartModel, suffix: str, content: bytes) -> Path:
         for place in range(1, 1000):
             path = folder / f"{stem}{f'-{place}' if place > 1 else ''}.{suffix}"
             try:
-                with path.open("xb") as file:
-                    file.write(content)
+                file = path.open("xb")
             except FileExistsError:
                 continue
+            try:
+                with file:
+                    file.write(content)
+            except OSError:
+                path.unlink(missing_ok=True)  # a full disk takes the name and not the content
+                raise
             return path
     except OSError as error:
         raise DrawingError(f"{folder}: {error.strerror or error}; nothing was written") from error

@@ -15,6 +15,9 @@ from engine.types import Role
 GENERAL = "general"
 """The group of the keys that are in no section."""
 
+SECTIONS = (GENERAL, *dict.fromkeys(key.name.partition(".")[0] for key in KEYS if "." in key.name))
+"""All sections, in the order of the schema."""
+
 YES_NO = ("false", "true")
 
 LONG = "roles.*.prompt"
@@ -57,6 +60,10 @@ class TaskFacts:
 
     options: Mapping[str, Options] = field(default_factory=dict)
     """What each part takes, by its name; the part of `[task]` has none."""
+    rewards: Mapping[str, Options] = field(default_factory=dict)
+    """What the function of each table in `[rewards]` takes, where it is no function of the task's own."""
+    functions: tuple[str, ...] = ()
+    """The names of the tasks' own reward functions."""
     roles: Mapping[str, Role] = field(default_factory=dict)
     """Its roles, as the task has them where the configuration says nothing."""
     problem: str = ""
@@ -73,8 +80,8 @@ def fields(config: Config, facts: TaskFacts) -> list[Field]:
             for key in keys:
                 rest = key.name.removeprefix(f"{section}.").removeprefix("*.")
                 if rest == "options.*":
-                    part = facts.options.get(name) if section in ("task", "tasks") else None
-                    found += _options(place, values, part, key)
+                    taker = facts.rewards.get(name) if section == "rewards" else facts.options.get(name)
+                    found += _options(place, values, taker, key)
                 else:
                     found.append(
                         _field(f"{place}.{rest}" if section != GENERAL else rest, place, key, values, facts)

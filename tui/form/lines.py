@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tui.form.fields import GENERAL, Field
-from tui.form.form import Form, Row
+from tui.form.form import MORE, Form, Row
 from tui.text import fit, one_line, width, wrap
 from tui.theme import Palette, style
 from tui.widgets.painted import BLANK, Line, cut
@@ -19,7 +19,7 @@ ABOUT = {
     "model": "who plays",
     "roles": "how a role speaks",
     "rewards": "what is paid beside what the task pays",
-    "run": "how much",
+    "run": "how long, how many episodes",
     "lora": "the adapter that learns",
     "train": "how it learns",
     "credit": "what a turn was worth",
@@ -27,6 +27,9 @@ ABOUT = {
     "eval": "how it is measured",
     "checkpoint": "what is kept",
 }
+
+
+ADD = "Puts in a reward function, or a task to train on beside the others or only to measure."
 
 
 def columns(cells: int) -> tuple[int, int]:
@@ -42,8 +45,16 @@ def row_line(form: Form, row: Row, cells: int, colours: Palette, is_here: bool) 
 
 
 def _heading(form: Form, row: Row, colours: Palette) -> Line:
+    if row.group == MORE:
+        return (
+            (f" {MORE} ", style(colours.accent)),
+            ("add a reward function or a task", style(colours.accent, bold=True)),
+        )
     name, group = row.group, form.groups[row.group]
-    counts = [f"{group.changed} changed"] if group.changed else []
+    if group.is_out:
+        return ((f" ✗ {one_line(name, 40)}", style(colours.soft)), ("  taken out", style(colours.text)))
+    counts = ["new"] if group.is_new else []
+    counts += [f"{group.changed} changed"] if group.changed else []
     wrong = ((f"  ✗ {group.wrong} wrong", style(colours.watch)),) if group.wrong else ()
     about = ABOUT.get(name.partition(".")[0], "")
     return (
@@ -91,9 +102,10 @@ def about(form: Form, row: Row | None, cells: int, colours: Palette) -> list[Lin
     f = row.field if row else None
     lines: list[Line] = told("No key passes the filter: esc clears it.") if row is None else []
     if row is not None and f is None:
-        lines += [((f" [{one_line(row.group, 40)}]", style(colours.text, bold=True)),), BLANK]
-        lines += told(ABOUT.get(row.group.partition(".")[0], ""))
-        lines += [BLANK, *told("enter folds it, or unfolds it", style(colours.accent))]
+        name = "Another table" if row.group == MORE else f"[{one_line(row.group, 40)}]"
+        lines += [((f" {name}", style(colours.text, bold=True)),), BLANK]
+        lines += told(ADD if row.group == MORE else ABOUT.get(row.group.partition(".")[0], ""))
+        lines += [BLANK, *told(_to_do(form, row.group), style(colours.accent))]
     elif f is not None:
         lines.append(((f" {fit(one_line(f.name, 80), cells - 2)}", style(colours.text, bold=True)),))
         lines += told(f"✗ {f.problem}", watch) if f.problem else []
@@ -108,6 +120,15 @@ def about(form: Form, row: Row | None, cells: int, colours: Palette) -> list[Lin
     if form.facts.problem and form.config is not None:
         lines += [BLANK, *told(f"✗ {form.facts.problem}", watch)]
     return lines
+
+
+def _to_do(form: Form, group: str) -> str:
+    """What enter does on a heading."""
+    if group == MORE:
+        return "enter shows what there is"
+    if form.groups[group].is_out:
+        return "enter puts it back"
+    return "enter folds it, or unfolds it" + ("; ctrl+t takes it out" if form.can_be_out(group) else "")
 
 
 def _facts(f: Field) -> list[tuple[str, str]]:
@@ -137,9 +158,13 @@ def is_long(f: Field) -> bool:
 def head(name: str, form: Form, memory: str, colours: Palette) -> tuple[Line, Line]:
     """What stands above: what is edited and what has become of it, and what it needs."""
     wrong = len(form.problems)
+    more, fewer = len(form.put_in), len(form.taken_out)
+    said = [f"{plural(keys, 'key')} changed"] if (keys := form.changed - more - fewer) else []
+    said += [f"{plural(more, 'table')} new"] if more else []
+    said += [f"{plural(fewer, 'table')} out"] if fewer else []
     left: Line = (
         (f" {one_line(name, 40)}", style(colours.accent, bold=True)),
-        (f"  {plural(form.changed, 'key')} changed" if form.changed else "  nothing changed", style(colours.soft)),
+        (f"  {', '.join(said) or 'nothing changed'}", style(colours.soft)),
         *(((f"  ✗ {wrong} wrong", style(colours.watch)),) if wrong else ()),
         *((("  ✗ refused by the task", style(colours.watch)),) if form.facts.problem and not wrong else ()),
     )

@@ -60,11 +60,11 @@ def seats(store: Store) -> Finding | None:
     """The largest difference between seats: roles of one task that are rewarded by the same functions, as those of
     a game are. None where there are no such roles, or too few steps."""
     functions: dict[str, set[str]] = defaultdict(set)
-    for function, role in store.ledgers:
+    for function, role in store.rewards.ledgers:
         functions[role].add(function)
     alike: dict[tuple[str, frozenset[str]], dict[str, float]] = defaultdict(dict)
     for role, names in functions.items():
-        ledger = store.ledgers.get(("", role))
+        ledger = store.rewards.ledgers.get(("", role))
         if ledger is not None and len(ledger.closed) >= SEAT_STEPS:
             alike[role.rpartition("/")[0], frozenset(names)][role] = ledger.running()
     found = [(max(means.values()) - min(means.values()), means) for means in alike.values() if len(means) > 1]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from rich.style import Style
 
 from engine.ratings import Rating
-from tui.league.standings import Cell, League, Played, Player
-from tui.text import fit, one_line
+from tui.league.standings import Cell, League, Played, Player, left_out
+from tui.text import fit, one_line, wrap
 from tui.theme import Palette, style
 from tui.widgets.painted import Line
 from tui.words import MINUS, plural, signed
@@ -18,8 +18,8 @@ COLUMN = 13
 """Cells of a column of the matrix, its gap included."""
 
 
-def ratings(league: League, cells: int, colours: Palette) -> list[Line]:
-    """The strongest first: `policy 30–40  1240 ±62  ──●──  n 48`, all intervals on one axis."""
+def ratings(league: League, cells: int, colours: Palette, untold: int = 0) -> list[Line]:
+    """The strongest first: `policy 30–40  1240 ±62  ──●──  n 48`, on one axis, and what is `left_out`."""
     faint, soft = style(colours.faint), style(colours.soft)
     found = league.ratings.values()
     low, high = min(rating.low for rating in found), max(rating.high for rating in found)
@@ -39,7 +39,8 @@ def ratings(league: League, cells: int, colours: Palette) -> list[Line]:
         if axis >= 8:
             line = (*line, ("  ", None), *_interval(rating, low, high, axis, colours))
         lines.append(line)
-    return [*lines, (), *(((f" {words}", faint),) for words in ABOUT)]
+    about = [*ABOUT, *wrap(left_out(untold), max(cells - 2, 20))] if untold else ABOUT
+    return [*lines, (), *(((f" {words}", faint),) for words in about)]
 
 
 ABOUT = ("Bradley–Terry, the mean is 1000;", "400 points are odds of 10 to 1.")

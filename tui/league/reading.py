@@ -19,6 +19,8 @@ class LeagueReading:
         self._desk = Desk(lambda: Store.open(folder, read_only=True), f"league of {folder.name}")
         self._standings = Standings()
         self._place = 0
+        self.untold = 0
+        """Evaluations' episodes of which the record doesn't tell who played all roles."""
 
     def close(self) -> None:
         self._desk.close()
@@ -28,9 +30,10 @@ class LeagueReading:
         return await self._desk.ask(self._take)
 
     def _take(self, store: Store) -> bool:
-        met, place = store.encounters(after=self._place, limit=PAGE)
-        self._standings.add(met)
-        more, self._place = place > self._place, place
+        page = store.encounters(after=self._place, limit=PAGE)
+        self._standings.add(page.met)
+        self.untold += page.untold
+        more, self._place = page.place > self._place, page.place
         return more
 
     @property

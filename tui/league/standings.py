@@ -17,6 +17,7 @@ from itertools import combinations, pairwise
 from engine.ratings import Rating, rated
 from engine.reading.encounters import Encounter
 from engine.types import AVERAGE, PERSON, POLICY
+from tui.words import plural
 
 LEARNERS = frozenset((POLICY, AVERAGE))
 """Players whose weights change as the run goes on."""
@@ -149,12 +150,16 @@ class League:
         return sorted(self.players, key=lambda player: (-self.ratings[player].value, player.label))
 
 
+Tallies = dict[tuple[int, Who, Who], Tally]
+"""By the step of the games, and of whom they are."""
+
+
 class Standings:
     """Takes in encounters; each once."""
 
     def __init__(self) -> None:
-        self._tallies: dict[str, dict[tuple[Who, Who], Tally]] = {}
-        self._sittings: set[str] = set()
+        self._tallies: dict[str, Tallies] = {}
+        self._sittings: dict[str, int] = {}
 
     def add(self, met: Iterable[Encounter]) -> None:
         for encounter in met:
@@ -162,11 +167,19 @@ class Standings:
             if PERSON in encounter.got:
                 if encounter.id in self._sittings:
                     continue
-                self._sittings.add(encounter.id)
+                self._sittings[encounter.id] = encounter.step
             kind = self._tallies.setdefault(encounter.type, defaultdict(Tally))
             got = sorted((who(player, encounter.step), reward) for player, reward in encounter.got.items())
             for (first, one), (second, other) in combinations(got, 2):
-                kind[first, second].add(Played(encounter.id, encounter.step, one, other))
+                kind[encounter.step, first, second].add(Played(encounter.id, encounter.step, one, other))
+
+    def forget(self, steps: Collection[int]) -> None:
+        """What was taken in of these steps."""
+        for tallies in self._tallies.values():
+            for key in [key for key in tallies if key[0] in steps]:
+                del tallies[key]
+        self._tallies = {kind: tallies for kind, tallies in self._tallies.items() if tallies}
+        self._sittings = {name: step for name, step in self._sittings.items() if step not in steps}
 
     @property
     def kinds(self) -> list[str]:
@@ -176,25 +189,37 @@ class Standings:
     def league(self, kind: str, bands: int = BANDS) -> League:
         """Who met in episodes of that type."""
         tallies = self._tallies.get(kind, {})
-        places = _bands({who for pair in tallies for who in pair}, bands)
-        players = sorted(set(places.values()), key=lambda p: (not p.learns, p.name, p.first))
-        names = {player: f"{place}" for place, player in enumerate(players)}
+        places = _bands({who for _, *pair in tallies for who in pair}, bands)
         cells: dict[tuple[Player, Player], Cell] = defaultdict(Cell)
-        scored: dict[tuple[str, str], float] = defaultdict(float)
-        for (first, second), tally in tallies.items():
+        for (_, first, second), tally in tallies.items():
             one, other = places[first], places[second]
             if one == other:  # a policy and itself of a few steps ago: nothing is told of either
                 continue
             cells[one, other].take(tally.n, tally.first, tally.games)
             cells[other, one].take(tally.n, tally.second, [game.turned() for game in tally.games])
-            scored[names[one], names[other]] += tally.wins + tally.draws / 2
-            scored[names[other], names[one]] += tally.losses + tally.draws / 2
         for cell in cells.values():
             cell.games.sort(key=lambda game: -game.step)
             del cell.games[LISTED:]
-        found = rated(scored)
-        met = {player: found[name] for player, name in names.items() if name in found}
-        return League([player for player in players if player in met], met, dict(cells))
+        met = _rated(tallies, places)
+        return League(sorted(met, key=lambda p: (not p.learns, p.name, p.first)), met, dict(cells))
+
+    def ratings(self, kind: str, until: int, bands: int = BANDS) -> Mapping[Player, Rating]:
+        """As they were after a step: of what was played by then, a learner's last step a player of its own."""
+        tallies = {key: tally for key, tally in self._tallies.get(kind, {}).items() if key[0] <= until}
+        return _rated(tallies, _bands({who for _, *pair in tallies for who in pair}, bands, newest=1))
+
+
+def _rated(tallies: Tallies, places: Mapping[Who, Player]) -> Mapping[Player, Rating]:
+    """All who met another."""
+    names = {player: f"{place}" for place, player in enumerate(dict.fromkeys(places.values()))}
+    scored: dict[tuple[str, str], float] = defaultdict(float)
+    for (_, first, second), tally in tallies.items():
+        one, other = names[places[first]], names[places[second]]
+        if one != other:
+            scored[one, other] += tally.wins + tally.draws / 2
+            scored[other, one] += tally.losses + tally.draws / 2
+    found = rated(scored)
+    return {player: found[name] for player, name in names.items() if name in found}
 
 
 def who(player: str, step: int) -> Who:
@@ -204,23 +229,35 @@ def who(player: str, step: int) -> Who:
     return player, step if player in LEARNERS else -1
 
 
-def _bands(met: Collection[Who], bands: int) -> dict[Who, Player]:
-    """Which player each is. A learner's steps are cut into stretches of about as many steps each."""
+def _bands(met: Collection[Who], bands: int, newest: int = 0) -> dict[Who, Player]:
+    """Which player each is. A learner's steps are cut into stretches of about as many steps each.
+
+    So many of the newest steps are stretches of their own.
+    """
     steps: dict[str, list[int]] = defaultdict(list)
     for name, step in sorted(met):
         steps[name].append(step)
     places: dict[Who, Player] = {}
     for name, rising in steps.items():
-        many = min(bands, len(rising))
-        edges = [round(place * len(rising) / many) for place in range(many + 1)]
-        for start, end in pairwise(edges):
+        older = max(len(rising) - newest, 0)
+        many = max(min(bands - newest, older), 1)
+        edges = {round(place * older / many) for place in range(many + 1)} | {*range(older, len(rising) + 1)}
+        for start, end in pairwise(sorted(edges)):
             player = Player(name, rising[start], rising[end - 1])
             places |= {(name, step): player for step in rising[start:end]}
     return places
 
 
-def why_nothing(roles: int, every: int, played: int) -> list[str]:
-    """Why there is nobody to rate, and what would make it so."""
+def left_out(untold: int) -> str:
+    """What isn't rated, as the record doesn't tell who played."""
+    return (
+        f"{plural(untold, 'evaluation game')} can't be rated: the record doesn't say who played one of the roles. "
+        "Versions from before there was a league didn't note opponents that are programs, such as random play."
+    )
+
+
+def why_nothing(roles: int, every: int, played: bool, untold: int = 0) -> list[str]:
+    """Why there is nobody to rate, and what would make it so; `untold` as of `left_out`."""
     if roles < 2:
         return [
             "This task has one role, so nobody meets anybody.",
@@ -228,6 +265,8 @@ def why_nothing(roles: int, every: int, played: int) -> list[str]:
         ]
     if not played:
         return ["No episode is recorded yet.", "The league is filled from the record, step by step."]
+    if untold:
+        return [left_out(untold), "Evaluations from now on are rated; resume the run, if it has ended."]
     evaluated = (
         "an evaluation of a task that has opponents (its first is due soon, if it has)"
         if every

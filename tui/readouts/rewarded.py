@@ -38,16 +38,16 @@ def rows(store: Store) -> list[Row]:
     """Every role with its functions, where it has more than one."""
     found: list[Row] = []
     for place, role in enumerate(store.roles):
-        whole = store.ledgers.get(("", role))
+        whole = store.rewards.ledgers.get(("", role))
         if whole is None:
             continue
-        names = [name for name, whose in store.ledgers if whose == role and name]
-        weights = [store.weights.get((name, role), math.nan) for name in names]
+        names = sorted(name for name, whose in store.rewards.ledgers if whose == role and name)
+        weights = [store.rewards.weights.get((name, role), math.nan) for name in names]
         if len(names) == 1:
             found.append(Row(place, role, "", whole, weights[0], 1.0))
             continue
         found.append(Row(place, role, "", whole))
-        ledgers = [store.ledgers[name, role] for name in names]
+        ledgers = [store.rewards.ledgers[name, role] for name in names]
         for name, ledger, weight, share in zip(names, ledgers, weights, shares(ledgers, weights), strict=True):
             found.append(Row(place, role, name, ledger, weight, share))
     return found

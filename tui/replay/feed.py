@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.reading.highlights import Highlight, Kind
+from tui.replay.pins import Pin
 from tui.text import fit, one_line, width, wrap
 from tui.theme import Palette, style
 from tui.widgets.painted import Line, spread
@@ -23,7 +24,7 @@ SIGNS = {
     Kind.LONGEST: "≡",
 }
 NAMES = {
-    Kind.HACK: "suspected reward hack",
+    Kind.HACK: "reward hack?",
     Kind.UPSET: "upset",
     Kind.JUDGE: "judge disagrees",
     Kind.ILLEGAL: "illegal",
@@ -44,14 +45,14 @@ class Entry:
     words: str = ""
 
 
-def entries(highlights: Sequence[Highlight], pins: Mapping[str, int]) -> list[Entry]:
-    """Pins first, in the order of their steps; one that is a highlight too says why it is."""
+def entries(highlights: Sequence[Highlight], pins: Mapping[str, Pin]) -> list[Entry]:
+    """Pins first, in the order of their steps, with their notes; a highlight without a note says why it is one."""
     why = {(one.rollout_id, one.step): one for one in reversed(highlights)}
     pinned = []
-    for rollout_id, step in sorted(pins.items(), key=lambda pin: pin[1]):
-        known = why.get((rollout_id, step))
-        name = f"pinned · {NAMES[known.kind]}" if known else "pinned"
-        pinned.append(Entry(PIN, name, step, rollout_id, known.words if known else ""))
+    for rollout_id, pin in sorted(pins.items(), key=lambda entry: entry[1].step):
+        known = why.get((rollout_id, pin.step))
+        name = NAMES[known.kind] if known else "pinned"  # the sign tells that it is pinned
+        pinned.append(Entry(PIN, name, pin.step, rollout_id, pin.note or (known.words if known else "")))
     found = [Entry(SIGNS[one.kind], NAMES[one.kind], one.step, one.rollout_id, one.words) for one in highlights]
     return pinned + found
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from engine.ratings import Rating
 from tui.replay.record import Facts
+from tui.replay.strength import Ratings
 from tui.text import fit, one_line, wrap
 from tui.theme import Palette, sign, style
 from tui.widgets.painted import BLANK, Line
@@ -15,7 +13,7 @@ NAME = 24
 """Cells of a metric's name."""
 
 
-def lines(facts: Facts, step: int, ratings: Mapping[str, Rating], cells: int, colours: Palette) -> list[Line]:
+def lines(facts: Facts, step: int, ratings: Ratings, cells: int, colours: Palette) -> list[Line]:
     """The step as the right-hand pane shows it; figures beside those of the run's last step."""
     told = [*_done(facts, step, cells, colours), *_measured(facts, step, cells, colours)]
     told += _ratings(ratings, cells, colours)
@@ -63,15 +61,22 @@ def _measured(facts: Facts, step: int, cells: int, colours: Palette) -> list[Lin
     return [head, *rows, BLANK]
 
 
-def _ratings(ratings: Mapping[str, Rating], cells: int, colours: Palette) -> list[Line]:
-    if not ratings:
-        return []
-    rows: list[Line] = [((" ratings, 95% interval", style(colours.faint)),)]
-    for player, rating in sorted(ratings.items(), key=lambda entry: -entry[1].value):
-        reach = f"{rating.value:.0f}  {rating.low:.0f} … {rating.high:.0f}"
-        name = fit(one_line(player, 40), max(min(NAME, cells - 24), 6))
-        rows.append(((f" {name}", style(colours.text)), (fit(reach, cells - len(name) - 2, "right"), None)))
-    return [*rows, BLANK]
+def _ratings(ratings: Ratings, cells: int, colours: Palette) -> list[Line]:
+    """Learners as they then were in bold, among what they had been."""
+    made: list[Line] = []
+    for kind, players in ratings.items():
+        of = f" in {one_line(kind, 20)}" if len(ratings) > 1 else ""
+        made.append(((fit(f" ratings{of} by then, 95% interval", cells), style(colours.faint)),))
+        newest = {player.name: player.last for player in sorted(players, key=lambda player: player.last)}
+        for player, rating in sorted(players.items(), key=lambda entry: -entry[1].value):
+            reach = f"{rating.value:.0f}  {rating.low:.0f} … {rating.high:.0f}"
+            name = fit(one_line(player.label, 40), max(min(NAME, cells - 24), 6))
+            is_now = player.learns and player.last == newest[player.name]
+            look = style(colours.text, bold=is_now)
+            reach = fit(reach, cells - len(name) - 2, "right")
+            made.append(((f" {name}", look), (reach, look if is_now else None)))
+        made.append(BLANK)
+    return made
 
 
 def _rewards(facts: Facts, step: int, cells: int, colours: Palette) -> list[Line]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from tui.replay.feed import Entry
+from tui.replay.pins import Pin
 from tui.replay.record import Facts
 from tui.replay.track import Track, marks
 from tui.text import one_line
@@ -14,14 +15,14 @@ from tui.widgets.painted import BLANK, Line, spread
 from tui.words import plural
 
 
-def header(name: str, facts: Facts, step: int, cells: int, colours: Palette) -> Line:
+def header(name: str, facts: Facts, follows: bool, cells: int, colours: Palette) -> Line:
     """The run, that nothing of it is changed here, and how it stands."""
     left: Line = (
         (f" {one_line(name, 30)}", style(colours.accent, bold=True)),
         (f"  {one_line(facts.title, 60)}", style(colours.soft)),
     )
     if facts.live:
-        words = "at work, followed" if step == facts.last else "at work"
+        words = "at work, followed" if follows else "at work"
     else:
         words = facts.ended.state.value if facts.ended is not None else "interrupted"
     return spread(left, ((f"replay, read only · {words} ", style(colours.watch)),), cells)
@@ -49,21 +50,21 @@ def where(facts: Facts, step: int) -> str:
     return f"step {step:>{len(str(facts.last))}}/{facts.last}"
 
 
+def reading(shown: EpisodeView | None, pin: Pin | None, way: str, colours: Palette) -> Line:
+    """`⚑ 88 · hit 3 of 12  lost at once`: what is read, how one came there, and one's note to it."""
+    if shown is None:
+        return BLANK
+    told = one_line(shown.id, 24) + (f" · {way}" if way else "")
+    note = f"  {one_line(pin.note, 60)}" if pin is not None and pin.note else ""
+    mark = "⚑ " if pin is not None else ""
+    return (mark, style(colours.accent, bold=True)), (told, style(colours.soft)), (note, style(colours.text))
+
+
 def gists(
-    entries: Sequence[Entry],
-    left: int,
-    episodes: int,
-    shown: EpisodeView | None,
-    pins: Mapping[str, int],
-    step: int,
-    colours: Palette,
+    entries: Sequence[Entry], left: int, episodes: int, read: Line, step: int, colours: Palette
 ) -> list[Line]:
     """A line for the title of each pane; `left` steps are not looked through yet."""
     soft = style(colours.soft)
-    found = f"{left:,} steps to look at" if left else f"{len(entries):,} found"
-    reading: Line = BLANK
-    if shown is not None:
-        pinned = "⚑ " if pins.get(shown.id) == step else ""
-        reading = ((pinned, style(colours.accent, bold=True)), (one_line(shown.id, 24), soft))
+    found = f"{left:,} steps left" if left else f"{len(entries):,} found"
     here: Line = ((f"step {step}", soft),)
-    return [((found, soft),), ((plural(episodes, "episode"), soft),), reading, here, here]
+    return [((found, soft),), ((plural(episodes, "episode"), soft),), read, here, here]

@@ -1,20 +1,23 @@
-"""A run's folder being read: one thread for what is looked at now, one for looking through all of it."""
+"""A run's folder being read: a thread for what is looked at now, and one for each thing that takes all of it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
-from engine.ratings import Rating
 from engine.reading.fulltext import Found, Index
 from engine.reading.highlights import Highlight
 from engine.reading.outlines import Outline
 from engine.reading.query import Query
+from engine.reading.spelling import Decode, decoder
 from engine.store import StoreError
 from engine.types import GenerateResult
-from tui.replay.desk import Desk, T, Tool
+from tui.replay.desk import Desk, T, Tool, collected_later
 from tui.replay.pins import Pins
 from tui.replay.record import Facts, Record
+from tui.replay.strength import Ratings, Strength
 
 SLICE = 0.05
 """Seconds that looking through a run takes at a time: what is asked in between waits no longer."""
@@ -43,12 +46,14 @@ class Reading:
     def __init__(self, folder: Path, cache: Path | None = None, home: Path | None = None) -> None:
         self.folder = folder
         self.pins = Pins(folder, home or shelf())
+        self._spell: Decode | None = None
         self._near = Desk(lambda: Record(folder), f"read {folder.name}")
         self._far = Desk(lambda: Record(folder), f"look through {folder.name}")
+        self._met = Desk(lambda: Strength(folder), f"rate {folder.name}")
         self._index = Desk(lambda: Index.open(folder, cache or caches()), f"search {folder.name}")
 
     def close(self) -> None:
-        for desk in (self._near, self._far, self._index):
+        for desk in (self._near, self._far, self._met, self._index):
             desk.close()
 
     async def _ask(self, desk: Desk[Tool], question: Callable[[Tool], T]) -> T:
@@ -63,25 +68,46 @@ class Reading:
     async def grown(self, facts: Facts) -> bool:
         return await self._ask(self._near, lambda record: record.grown(facts))
 
-    async def page(self, facts: Facts, step: int) -> tuple[list[Outline], Mapping[str, Rating]]:
-        """A step's episodes, and the ratings of the last evaluation up to it."""
-        measured = facts.evaluated(step)
-
-        def read(record: Record) -> tuple[list[Outline], Mapping[str, Rating]]:
-            return record.page(step), {} if measured is None else record.standing(measured.step)
-
-        return await self._ask(self._near, read)
+    async def page(self, step: int) -> list[Outline]:
+        """A step's episodes, those that were learnt from first."""
+        return await self._ask(self._near, lambda record: record.page(step))
 
     async def episode(self, outline: Outline) -> GenerateResult:
         return await self._ask(self._near, lambda record: record.episode(outline))
 
     async def look_on(self, facts: Facts) -> tuple[list[Highlight], int]:
         """What is interesting so far, and how many steps are not looked at yet."""
-        return await self._ask(self._far, lambda record: record.look_through(facts, SLICE))
+
+        def look(record: Record) -> tuple[list[Highlight], int]:
+            with collected_later():
+                return record.look_through(facts, SLICE)
+
+        return await self._ask(self._far, look)
+
+    async def rate_on(self, facts: Facts) -> int:
+        """Reads on who met whom; how many steps aren't read yet."""
+        return await self._ask(self._met, lambda strength: strength.take_in(facts.marks, SLICE))
+
+    async def ratings(self, step: int) -> Ratings:
+        """As they were after a step, of what was read by `rate_on`."""
+        return await self._ask(self._met, lambda strength: strength.at(step))
+
+    async def learn_to_spell(self, source: str) -> None:
+        """From then on `decode` spells tokens of that model."""
+        self._spell = await asyncio.to_thread(decoder, source)
+
+    def decode(self, tokens: list[int]) -> str:
+        return self._spell(tokens) if self._spell is not None else ""
+
+    @property
+    def spells(self) -> bool:
+        return self._spell is not None
 
     async def take_in(self) -> int:
         """Brings the search index on by a little; how many steps it lacks."""
         return await self._ask(self._index, lambda index: index.update(SLICE))
 
-    async def search(self, query: Query) -> Found:
-        return await self._ask(self._index, lambda index: index.search(query))
+    async def search(self, query: Query, limit: int = 500) -> Found:
+        """Turns, at most so many, and before them the notes of pins."""
+        found = await self._ask(self._index, lambda index: index.search(query, limit))
+        return replace(found, hits=[*self.pins.found(query), *found.hits])

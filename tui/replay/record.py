@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 import time
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from statistics import fmean
 
 from engine.config import Config, ConfigError, load
 from engine.events import CheckpointSaved, EditApplied, EpisodeFinished, EvaluationFinished, Notice, StateChanged
-from engine.ratings import Game, Rating, bradley_terry
 from engine.reading.drift import drifts, mean_rewards
 from engine.reading.highlights import Highlight, Highlights
 from engine.reading.outlines import Outline
@@ -27,6 +26,8 @@ class Facts:
     """All of a run but its episodes, as of one moment."""
 
     title: str
+    model: str
+    """Where its model comes from, as `model.source`."""
     state: State
     """Its events folded, for plots and signs."""
     steps: list[int]
@@ -97,12 +98,14 @@ class Record:
         state = State(_undecoded, _no_time, config.eval.metric, config.eval.goal)
         state.fold(store.history())
         state.notices.clear()
-        for role in [*config.roles, *self._roles()]:
+        marks = store.step_marks()
+        for role in [*config.roles, *self._roles(marks)]:
             state.sign_of(role)
         records = {record.step: record for record in store.steps()}
         evaluations = {event.step: event for event in store.evaluations()}
         return Facts(
             config.title or config.played or self.folder.name,
+            config.model.source,
             state,
             sorted({*records, *evaluations}),
             records,
@@ -112,12 +115,12 @@ class Record:
             store.notices(),
             store.state(),
             in_use(self.folder),
-            store.step_marks(),
+            marks,
         )
 
-    def _roles(self) -> list[str]:
+    def _roles(self, steps: Iterable[int]) -> list[str]:
         """All roles, whether or not they came to speak: every episode names the prompt edits they were under."""
-        for step in self._store.step_marks():
+        for step in steps:
             found = [role for stored in self._store.episodes(step=step) for role in stored.rollout.edits]
             return [role for role in dict.fromkeys(found) if not role.startswith(REWARD_EDIT)]
         return []
@@ -138,10 +141,6 @@ class Record:
         turns = self._store.turns(outline.id)
         whole = replace(outline.episode.rollout, turns=turns)
         return GenerateResult(whole, is_trainable=outline.episode.trainable)
-
-    def standing(self, step: int) -> dict[str, Rating]:
-        """Ratings of who met whom in the evaluation after a step; empty where nobody met another."""
-        return bradley_terry(games(self._store.outlines(step)))
 
     def look_through(self, facts: Facts, seconds: float) -> tuple[list[Highlight], int]:
         """What is interesting in the run, and how many steps are not looked at yet; the latest come first.
@@ -164,21 +163,6 @@ class Record:
             if time.monotonic() >= until:
                 break
         return self._highlights.top(), len(left)
-
-
-def games(outlines: list[Outline]) -> list[Game]:
-    """Who of two players got more, in every episode of an evaluation that two of them played."""
-    found: list[Game] = []
-    for outline in outlines:
-        rollout = outline.episode.rollout
-        got: dict[str, list[float]] = {}
-        for role, reward in rollout.rewards.items():
-            if role in rollout.players and math.isfinite(reward):
-                got.setdefault(rollout.players[role], []).append(reward)
-        if outline.episode.evaluation and len(got) == 2:
-            (first, one), (second, other) = sorted((player, fmean(rewards)) for player, rewards in got.items())
-            found.append((first, second, 1.0 if one > other else 0.5 if one == other else 0.0))
-    return found
 
 
 def view(outline: Outline) -> EpisodeView:

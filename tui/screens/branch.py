@@ -23,6 +23,7 @@ class GoBack(ModalScreen[Back | None]):
     """Returns whether edits made since then stay or are undone; None to stay where the run is."""
 
     CSS_PATH = "dialog.tcss"
+    AUTO_FOCUS = "#stay"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "dismiss(None)", "Stay", show=False),
         Binding("left", "app.focus_previous", show=False),
@@ -53,9 +54,6 @@ class GoBack(ModalScreen[Back | None]):
                     yield Button(Content("Go back"), id="keep", compact=True)
                 yield Button(Content("Stay esc"), id="stay", variant="primary", compact=True)
 
-    def on_mount(self) -> None:
-        self.query_one("#stay", Button).focus()
-
     def on_button_pressed(self, event: Button.Pressed) -> None:
         chosen: dict[str, Back] = {"keep": "keep", "undo": "undo"}
         self.dismiss(chosen.get(event.button.id or ""))
@@ -73,6 +71,7 @@ class AskFork(ModalScreen[Branch | None]):
     """Asks for a name and for changes; what is wrong with them is told once the fork is tried."""
 
     CSS_PATH = "dialog.tcss"
+    AUTO_FOCUS = "#name"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "Cancel", show=False)]
 
     def __init__(self, name: str, step: int, steps: int) -> None:
@@ -95,9 +94,6 @@ class AskFork(ModalScreen[Branch | None]):
     def _changes(self) -> str:
         """A fork of a run that is done would have nothing to do."""
         return f"run.steps={2 * self._steps}" if self._step >= self._steps else ""
-
-    def on_mount(self) -> None:
-        self.query_one("#name", Input).focus()
 
     def on_input_submitted(self) -> None:
         self._fork()

@@ -19,6 +19,7 @@ from tui.widgets.chart import Chart
 from tui.widgets.keybar import KeyBar
 from tui.widgets.painted import OneLine, Painted, spread
 from tui.widgets.pane import Pane
+from tui.widgets.stack import Stack
 from tui.words import label, plural
 
 MOST = len(SIGNS)
@@ -44,8 +45,7 @@ class CompareScreen(Screen[None]):
         self.chart = Chart(id="compare-chart")
         self.table = Painted(id="compare-table")
         yield self.header
-        yield self.chart
-        yield Pane(0, "Where they differ", self.table, id="compare-pane")
+        yield Stack(self.chart, Pane(0, "Where they differ", self.table, id="compare-pane"), id="compare-body")
         yield KeyBar("compare")
 
     def on_mount(self) -> None:
@@ -85,6 +85,9 @@ class CompareScreen(Screen[None]):
             self.chart.show(comparing.chart(self.runs, self.metric))
         self.chart.display = bool(self.metrics)
         self.table.show(comparing.table(self.runs, self.metric, self.table.cells, colours))
+
+    def on_chart_clicked(self, message: Chart.Clicked) -> None:
+        self.chart.cursor = message.step
 
     def action_metric(self, step: int) -> None:
         if self.metrics:

@@ -18,6 +18,7 @@ class Confirm(ModalScreen[bool]):
     """A question with two answers. Enter takes the first, escape the second."""
 
     CSS_PATH = "dialog.tcss"
+    AUTO_FOCUS = "#yes"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "answer(True)", "Yes", show=False),
         Binding("n,escape", "answer(False)", "No", show=False),
@@ -37,9 +38,6 @@ class Confirm(ModalScreen[bool]):
                 yield Button(Content(yes), id="yes", variant="primary", compact=True)
                 yield Button(Content(no), id="no", compact=True)
 
-    def on_mount(self) -> None:
-        self.query_one("#yes", Button).focus()
-
     def on_button_pressed(self, event: Button.Pressed) -> None:
         self.dismiss(event.button.id == "yes")
 
@@ -48,19 +46,29 @@ class Confirm(ModalScreen[bool]):
 
 
 class Waiting(ModalScreen[None]):
-    """Says what is being waited for; goes by itself."""
+    """Says what is being waited for, until `end`; keys meanwhile do nothing to what lies below."""
 
     CSS_PATH = "dialog.tcss"
 
     def __init__(self, title: str, text: str) -> None:
         super().__init__()
         self._words = (one_line(title), clean(text, 2000))
+        self._is_over = False
 
     def compose(self) -> ComposeResult:
         title, text = self._words
         with Vertical(classes="dialog"):
             yield Static(Content(title), classes="title")
             yield Static(Content(text), classes="words")
+
+    def end(self) -> None:
+        """Goes: at once, or when what stands over it has gone."""
+        self._is_over = True
+        self.on_screen_resume()
+
+    def on_screen_resume(self) -> None:
+        if self._is_over and self.is_active:
+            self.dismiss()
 
 
 class TooSmall(ModalScreen[None]):

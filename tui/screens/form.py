@@ -17,13 +17,15 @@ from engine.config import Config
 from tui.actions import bindings
 from tui.form import tasks
 from tui.form.fields import Field
-from tui.form.form import Form
-from tui.form.lines import about, columns, head, is_long
-from tui.screens import keeping
+from tui.form.form import MORE, Form
+from tui.form.lines import about, head, is_long
+from tui.screens import adding, keeping
 from tui.screens.dialog import Confirm
 from tui.screens.texts import LongText
-from tui.text import clean, one_line
+from tui.text import one_line
 from tui.theme import palette
+from tui.widgets.divider import Divider
+from tui.widgets.entry import Entry
 from tui.widgets.fieldlist import FieldList
 from tui.widgets.keybar import KeyBar
 from tui.widgets.painted import OneLine, Painted, spread
@@ -65,7 +67,7 @@ class FormScreen(Screen[None]):
         hint = "filter by name, help or value; * what changed, ! what is wrong"
         self.filter = Input(placeholder=hint, compact=True, id="form-filter")
         self.list = FieldList(self.form, id="form-list")
-        self.value = Input(compact=True, id="form-value")
+        self.value = Entry(compact=True, id="form-value")
         self.help = Painted(id="form-help", focusable=False)
         self.brief = Painted(id="form-brief", focusable=False)
         yield self.header
@@ -76,6 +78,7 @@ class FormScreen(Screen[None]):
             with Container(id="form-fields"):
                 yield self.list
                 yield self.value
+            yield Divider("form-about", right=True)
             yield Pane(0, "About", self.help, id="form-about")
         yield self.brief
         yield KeyBar("form")
@@ -89,7 +92,10 @@ class FormScreen(Screen[None]):
 
     def on_resize(self) -> None:
         self.set_class(self.size.width >= WIDE, "wide")
+        self.query_one(Divider).stand(self.size.width >= WIDE)
         self.call_after_refresh(self.fill)
+
+    on_divider_moved = on_resize
 
     # What is shown
 
@@ -107,38 +113,26 @@ class FormScreen(Screen[None]):
         shown = self.help if self.has_class("wide") else self.brief
         shown.show(about(self.form, self.list.row, shown.cells, colours))
 
-    @property
-    def _field(self) -> Field | None:
-        row = self.list.row
-        return row.field if row else None
-
     def _place(self) -> None:
         """Lays the editor over the value under the cursor, if it is one to type."""
-        f = self._field
-        typed = f is not None and not f.choices and not is_long(f)
-        self.value.display = typed
-        if f is None or not typed:
-            if not self._searching:
-                self.list.focus()
-            return
-        text = clean(f.text).replace("\n", " ")
-        if self.value.value != text and self.value.value != f.text:
-            with self.prevent(Input.Changed):
-                self.value.value = text
-            self.value.cursor_position = len(text)
-        start, cells = columns(self.list.cells)
-        self.value.styles.width = cells
-        self.value.styles.offset = (start, self.list.cursor - round(self.list.scroll_offset.y))
+        f = self.list.field
+        self.value.display = f is not None and not f.choices and not is_long(f)
+        if f is not None and self.value.display:
+            self.value.lie_over(f, self.list)
         if not self._searching:
-            self.value.focus(scroll_visible=False)
+            (self.value if self.value.display else self.list).focus(scroll_visible=False)
 
     def _changed(self) -> None:
         """Something was edited."""
-        self.list.show(self.form, self.filter.value)
-        self._place()
-        self._tell()
+        self.fill()
         self._ask(PATIENCE)
         self._weigh()
+
+    def went_to(self, group: str) -> None:
+        """A table was put in or taken out: its heading is gone to, its fields in sight."""
+        self._go_to(f"[{group}]")
+        self.list.scroll_to(y=self.list.cursor - 1, animate=False)
+        self._changed()
 
     @work(exclusive=True, group="facts")
     async def _ask(self, patience: float) -> None:
@@ -174,21 +168,18 @@ class FormScreen(Screen[None]):
         if key in step:
             self._move(step[key])
             return True
-        f = self._field
+        f = self.list.field
         if f is None:
-            if key in ("enter", "space", "left", "right") and self.list.row is not None:
-                self.form.fold(self.list.row.group, {"left": False, "right": True}.get(key))
-                self.fill()
-                return True
-            return False
+            if not (self.list.row and key in ("enter", "space", "left", "right")):
+                return False
+            self._open_group(self.list.row.group, {"left": False, "right": True}.get(key))
+            return True
         if f.choices and key in ("left", "right", "space"):
-            self._choose(f, -1 if key == "left" else 1)
+            self.form.choose(f.name, -1 if key == "left" else 1)
+            self._changed()
             return True
         if key == "enter":
-            if is_long(f):
-                self._open_text(f)
-            else:
-                self._move(1)
+            self._open_text(f) if is_long(f) else self._move(1)
             return True
         return False
 
@@ -197,10 +188,21 @@ class FormScreen(Screen[None]):
         self._place()
         self._tell()
 
-    def _choose(self, f: Field, step: int) -> None:
-        here = f.choices.index(f.text) if f.text in f.choices else -1
-        self.form.set(f.name, f.choices[(here + step) % len(f.choices)])
-        self._changed()
+    def _go_to(self, row: str) -> None:
+        self.filter.value, self._searching = "", False
+        self.list.show(self.form, "")
+        self.list.find(row)
+        self._move(0)
+
+    def _open_group(self, group: str, is_open: bool | None = None) -> None:
+        """What a heading is for: fold it, or not; or put a table in, or back."""
+        if group == MORE:
+            self.action_table("add")
+        elif self.form.groups[group].is_out:
+            self.action_table("out")
+        else:
+            self.form.fold(group, is_open)
+            self.fill()
 
     def _open_text(self, f: Field) -> None:
         def written(text: str | None) -> None:
@@ -214,12 +216,12 @@ class FormScreen(Screen[None]):
         again = message.place == self.list.cursor
         self._searching = False
         self.list.move(message.place)
-        f = self._field
+        f = self.list.field
         if f is None and self.list.row is not None:
-            self.form.fold(self.list.row.group)
-            self.fill()
+            self._open_group(self.list.row.group)
         elif f is not None and again and f.choices:
-            self._choose(f, 1)
+            self.form.choose(f.name, -1 if message.back else 1)
+            self._changed()
         elif f is not None and again and is_long(f):
             self._open_text(f)
         self._place()
@@ -230,13 +232,13 @@ class FormScreen(Screen[None]):
 
     def on_input_changed(self, event: Input.Changed) -> None:
         if event.input is self.filter:
-            here = self._field
+            here = self.list.field
             self.list.show(self.form, self.filter.value)
-            if self._field is not here:
+            if self.list.field is not here:
                 self.list.first()
             self._move(0)
-        elif (f := self._field) is not None and event.value != clean(f.text).replace("\n", " "):
-            self.form.set(f.name, event.value)
+        elif (f := self.list.field) is not None and self.value.edits(f):
+            self.form.set(f.name, self.value.value)  # as it is by now, not when the message was sent
             self._changed()
 
     # Actions of the table
@@ -250,39 +252,37 @@ class FormScreen(Screen[None]):
 
     def action_undo(self, to_default: bool = False) -> None:
         """The field's text as the preset has it, or as the schema does."""
-        if self._field is not None:
-            self.form.reset(self._field.name, to_default=to_default)
+        if self.list.field is not None:
+            self.form.reset(self.list.field.name, to_default=to_default)
             self._changed()
 
+    def action_table(self, what: str) -> None:
+        adding.act(self, what)
+
     def action_start(self) -> None:
-        if self._is_right() and self.form.config is not None:
-            self.post_message(self.Ready(self.form.config))
+        if (config := self.right()) is not None:
+            self.post_message(self.Ready(config))
 
     def action_save(self) -> None:
-        if self._is_right() and self.form.config is not None:
-            keeping.ask(self, self.preset, self.form.config, self._kept)
+        if (config := self.right()) is not None:
+            keeping.ask(self, self.preset, config, self._kept)
 
     def _kept(self, name: str, config: Config) -> None:
         """From here on changes are told from what was saved."""
-        self.preset = name
-        facts, self.form = self.form.facts, Form(config)
-        self.form.learn(facts)
+        self.preset, self.form = name, Form(config, self.form.facts)
         self.fill()
 
-    def _is_right(self) -> bool:
-        """Whether there is a configuration; if not, says why and goes to the first thing that is wrong."""
+    def right(self) -> Config | None:
+        """The configuration. Where there is none, says why and goes to the first thing that is wrong."""
         wrong = self.form.problems
         if not wrong:
-            return True
+            return self.form.config
         name = next(iter(wrong))
-        more = f" ({plural(len(wrong) - 1, 'other')} beside)" if len(wrong) > 1 else ""
+        more = f" (and {plural(len(wrong) - 1, 'other')})" if len(wrong) > 1 else ""
         self.notify(one_line(f"{name}: {wrong[name]}{more}"), severity="error", markup=False, timeout=10)
-        self.filter.value, self._searching = "", False
         self.form.show(name)
-        self.list.show(self.form, "")
-        self.list.find(name)
-        self._move(0)
-        return False
+        self._go_to(name)
+        return None
 
     def action_back(self) -> None:
         if self._searching:

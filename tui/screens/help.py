@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from rich.style import Style
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
@@ -13,7 +14,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from tui.actions import SCOPES, Scope, actions, key_name
+from tui.actions import SCOPES, Action, Scope, actions, key_name
 from tui.keymap import in_force
 from tui.text import fit, wrap
 from tui.theme import PALETTES, Palette, palette, style
@@ -31,7 +32,7 @@ MOVING = (
     ("↑ ↓", "choose an episode; in other panes, scroll"),
     ("⏎", "read the chosen episode"),
     ("tab", "next pane"),
-    ("mouse", "click a row, a pane's title or a key; the wheel scrolls"),
+    ("mouse", "a click chooses, a second one opens; titles and borders can be dragged, keys clicked"),
 )
 
 SIGNS = (
@@ -51,6 +52,8 @@ class Help(ModalScreen[None]):
     def __init__(self, here: Scope = "app") -> None:
         super().__init__()
         self.here: Scope = here
+        self._actions: list[Action | None] = []
+        """That of each line, if it can be done here."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,question_mark,q,enter", "dismiss", "Close", show=False)
@@ -60,36 +63,52 @@ class Help(ModalScreen[None]):
         with Vertical(classes="help"):
             yield Static(Content("Keys"), classes="title")
             yield Painted(id="keys")
-            yield Static(Content("esc closes · ↑ ↓ scroll"), classes="note")
+            yield Static(Content("esc closes · ↑ ↓ scroll · a click on a line does it"), classes="note")
 
     def on_mount(self) -> None:
         self.query_one(Painted).focus()
+
+    def on_click(self, event: events.Click) -> None:
+        keys = self.query_one(Painted)
+        place = event.y + keys.scroll_offset.y
+        if event.widget is self:  # beside it
+            self.dismiss()
+        elif event.widget is keys and place < len(self._actions) and (action := self._actions[place]) is not None:
+            app, below = self.app, self.app.screen_stack[-2]
+            self.dismiss()
+            app.call_after_refresh(app.run_action, action.action, app if action.scope == "app" else below)
 
     def on_resize(self) -> None:
         self.call_after_refresh(self._tell)
 
     def _tell(self) -> None:
         keys = self.query_one(Painted)
-        keys.show(lines(self.here, keys.cells, palette(self.app.theme), in_force(self.app)))
+        found = rows(self.here, keys.cells, palette(self.app.theme), in_force(self.app))
+        self._actions = [action if action and action.scope in (self.here, "app") else None for _, action in found]
+        keys.show([line for line, _ in found])
 
 
-def lines(here: Scope, cells: int, colours: Palette, keymap: Mapping[str, str]) -> list[Line]:
-    """The table as lines: the scope one is in, what holds everywhere, the others; how to move, what signs mean."""
+def rows(here: Scope, cells: int, colours: Palette, keymap: Mapping[str, str]) -> list[tuple[Line, Action | None]]:
+    """The table as lines: the scope one is in, what holds everywhere, the others; how to move, what signs mean.
+
+    Each with the action that it tells of, if it does.
+    """
     key_look, heading = style(colours.accent, bold=True), style(colours.text, bold=True)
-    shown: list[Line] = []
+    shown: list[tuple[Line, Action | None]] = []
 
-    def section(title: str, entries: list[tuple[str, str]]) -> None:
-        shown.extend([((title, heading),)])
-        for key, words in entries:
-            shown.extend(_entry(key, words, cells, key_look, style(colours.soft)))
-        shown.append(BLANK)
+    def section(title: str, entries: list[tuple[str, str]], told: Sequence[Action] = ()) -> None:
+        shown.append((((title, heading),), None))
+        for place, (key, words) in enumerate(entries):
+            action = told[place] if place < len(told) else None
+            shown.extend((line, action) for line in _entry(key, words, cells, key_look, style(colours.soft)))
+        shown.append((BLANK, None))
 
     for scope in sorted(SCOPES, key=lambda scope: (scope != here, scope != "app")):
-        keys = [(action.keys_in(keymap), action.help) for action in actions(scope)]
-        entries = [(_keys(key), words) for key, words in keys if not key.isdecimal()]
+        told = [action for action in actions(scope) if not action.keys_in(keymap).isdecimal()]
+        entries = [(_keys(action.keys_in(keymap)), action.help) for action in told]
         if scope in NUMBERED:
             entries.append(NUMBERED[scope])
-        section(SCOPES[scope], entries)
+        section(SCOPES[scope], entries, told)
         if scope == here:
             section("Moving", list(MOVING))
     section("Signs", list(SIGNS))

@@ -21,22 +21,17 @@ from presets import PresetError
 from tui.actions import bindings
 from tui.found import Found, configuration_of
 from tui.interface import PresetInfo, RunInfo, Sources
-from tui.listing import (
-    MARK,
-    Live,
-    brief,
-    describe,
-    live_entry,
-    name_cells,
-    run_entry,
-)
-from tui.screens import removal
+from tui.listing import MARK, Live, brief, describe, live_entry, name_cells, opens, run_entry
+from tui.screens import marking, removal
 from tui.screens.lists import of, passes, preset_options, refill
 from tui.text import one_line, wrap
 from tui.theme import Palette, palette, style
+from tui.widgets.divider import Divider
+from tui.widgets.entries import Entries
 from tui.widgets.keybar import KeyBar
 from tui.widgets.painted import Line, OneLine, Painted, spread
 from tui.widgets.pane import Pane
+from tui.widgets.stack import Stack
 
 WIDE = 110
 """A terminal at least so wide shows details beside the lists."""
@@ -74,30 +69,33 @@ class HomeScreen(Screen[None]):
         self._just_read = True
         """A screen is resumed right after it was mounted, too."""
         self._are_read = False
+        self._counted = ""
         self._found = Found()
 
     def compose(self) -> ComposeResult:
         self.header = OneLine(id="home-header")
         self.filter = Input(placeholder="filter by name, title or model", compact=True, id="filter")
-        self.preset_list = OptionList(id="presets", markup=False, compact=True)
-        self.run_list = OptionList(id="runs", markup=False, compact=True)
+        self.preset_list = Entries(id="presets", markup=False, compact=True)
+        self.run_list = Entries(id="runs", markup=False, compact=True)
         self.no_presets = Painted(id="no-presets", focusable=False)
         self.no_runs = Painted(id="no-runs", focusable=False)
         self.details = Painted(id="details", focusable=False)
         self.brief = Painted(id="brief", focusable=False)
         self.preset_pane = Pane(0, "Presets", self.preset_list, self.no_presets, id="preset-pane")
         self.run_pane = Pane(0, "Runs", self.run_list, self.no_runs, id="run-pane")
+        self.stack = Stack(self.preset_pane, self.run_pane, id="home-stack")
         yield self.header
         with Horizontal(id="filter-row"):
             yield Static(Content(" / "), id="filter-sign")
             yield self.filter
         with Horizontal(id="home-body"):
             with Vertical(id="lists"):
-                yield self.preset_pane
-                yield self.run_pane
+                yield self.stack
                 yield self.brief
+            yield Divider("about", right=True)
             yield Pane(0, "About", self.details, id="about")
-        yield KeyBar("home")
+        self.keys = KeyBar("home")
+        yield self.keys
 
     def on_mount(self) -> None:
         self.presets = self.sources.presets()
@@ -110,8 +108,11 @@ class HomeScreen(Screen[None]):
 
     def on_resize(self) -> None:
         self.set_class(self.size.width >= WIDE, "wide")
+        self.query_one(Divider).stand(self.size.width >= WIDE)
         self.set_class(self.size.height < HIGH, "low")
         self.call_after_refresh(self.fill)
+
+    on_divider_moved = on_resize
 
     # What is shown
 
@@ -126,7 +127,7 @@ class HomeScreen(Screen[None]):
                 self.presets = await asyncio.to_thread(self.sources.presets)
             self.runs = await asyncio.to_thread(self.sources.runs)
         except OSError as error:  # a folder that may not be looked into
-            self._say(f"{error}", "error")
+            self.say(f"{error}", "error")
         if not self._are_read and self.runs and not self.presets:
             self.run_list.focus()
         self._are_read = True
@@ -167,21 +168,22 @@ class HomeScreen(Screen[None]):
             is_marked = self.live.name in {r.name for r in self.marked.values()}
             options.insert(0, Option(live_entry(self.live, cells, colours, is_marked=is_marked), id="live"))
         refill(self.run_list, options)
-        self.run_pane.styles.height = max(RUNS, min(len(options) + 1, round(SHARE * self.size.height)))
+        self.stack.want(self.run_pane, max(RUNS, min(len(options) + 1, round(SHARE * self.size.height))))
         self._tell_empty(bool(presets), bool(options), cells, colours)
+        if self.focused is None:
+            self._to_lists()
         title: Line = ((" selfplay-tui", style(colours.accent, bold=True)),)
         about: Line = (("a language model improves by playing itself ", style(colours.soft)),)
         self.header.show(spread(title, about, self.size.width))
         self.preset_pane.title.show(((of(len(presets), len(self.presets)), style(colours.soft)),))
-        marked = f"{MARK} {len(self.marked)} marked · " if self.marked else ""
-        self.run_pane.title.show(((marked + of(len(options), len(self.runs)), style(colours.soft)),))
+        self._counted = of(len(options), len(self.runs))
         self._describe()
 
     def _tell_empty(self, presets: bool, runs: bool, cells: int, colours: Palette) -> None:
         self.preset_list.display, self.no_presets.display = presets, not presets
         self.run_list.display, self.no_runs.display = runs, not runs
         soft = style(colours.soft)
-        missing = "No preset passes the filter: clear it with / and backspace."
+        missing = "No preset passes the filter: esc clears it."
         if not self.presets:
             missing = "No presets were found: is the installation complete? `selfplay-tui doctor` tells."
         none = "Nothing yet. Choose a preset above and press enter: its run is kept here, to resume or to read."
@@ -190,8 +192,16 @@ class HomeScreen(Screen[None]):
         self.no_presets.show([((f"  {line}", soft),) for line in wrap(missing, cells - 3)])
         self.no_runs.show([((f"  {line}", soft),) for line in wrap(none, cells - 3)])
 
+    def _title_runs(self, colours: Palette) -> None:
+        """How many there are, how many are marked, and how to get to them."""
+        marked = f"{MARK} {len(self.marked)} marked · " if self.marked else ""
+        way = "" if self.run_list.has_focus or not self.run_list.display else "tab leads here · "
+        self.run_pane.title.show(((marked + way + self._counted, style(colours.soft)),))
+
     def _describe(self) -> None:
         item, colours = self._highlighted(), palette(self.app.theme)
+        self.keys.relabel("start", opens(item) if item is not None else "start")
+        self._title_runs(colours)
         if self.has_class("wide"):
             self.details.show(describe(item, self.details.cells, colours) if item is not None else [])
         else:
@@ -221,14 +231,21 @@ class HomeScreen(Screen[None]):
         self.fill()
 
     def on_input_submitted(self) -> None:
-        self.action_start()
+        self._to_lists()
 
     def on_key(self, event: events.Key) -> None:
-        if self.filter.has_focus and event.key in ("down", "escape"):
-            if event.key == "escape":
-                self.filter.value = ""
-            (self.preset_list if self.preset_list.display else self.run_list).focus()
-            event.stop()
+        if event.key == "escape" and (self.filter.has_focus or self.filter.value):
+            self.filter.value = ""
+        elif event.key != "down" or not self.filter.has_focus:
+            return
+        self._to_lists()
+        event.stop()
+
+    def _to_lists(self) -> None:
+        """From the filter to what it left, or from what it hid."""
+        if self.filter.has_focus or self.focused is None:
+            shown = [listed for listed in (self.preset_list, self.run_list) if listed.display]
+            self.set_focus(shown[0] if shown else None)
 
     def action_filter(self) -> None:
         self.filter.focus()
@@ -241,12 +258,12 @@ class HomeScreen(Screen[None]):
     async def action_edit(self) -> None:
         item = self._highlighted()
         if not isinstance(item, PresetInfo | RunInfo):
-            self._say("Choose a preset or a run to edit first.", "error")
+            self.say("Choose a preset or a run to edit first.", "error")
             return
         try:
             config = await asyncio.to_thread(configuration_of, item)
         except (PresetError, ConfigError, StoreError) as error:
-            self._say(f"{error}", "error")
+            self.say(f"{error}", "error")
             return
         from tui.screens.form import FormScreen
 
@@ -257,7 +274,7 @@ class HomeScreen(Screen[None]):
 
         open_record(self.app, self._highlighted())
 
-    def _chosen_run(self) -> RunInfo | None:
+    def chosen_run(self) -> RunInfo | None:
         """The chosen line's run, be it the one at work."""
         item = self._highlighted()
         if isinstance(item, Live):
@@ -265,32 +282,10 @@ class HomeScreen(Screen[None]):
         return item if isinstance(item, RunInfo) else None
 
     def action_mark(self) -> None:
-        from tui.screens.compare import MOST
-
-        item = self._chosen_run()
-        if item is None:
-            self._say("Only runs are compared: choose one in the list below.")
-        elif item.problem:
-            self._say(item.problem, "error")
-        elif item.folder in self.marked or len(self.marked) < MOST:
-            if self.marked.pop(item.folder, None) is None:
-                self.marked[item.folder] = item
-            self.fill()
-        else:
-            self._say(f"{MOST} runs are as many as can be told apart: unmark one with space.")
+        marking.mark(self)
 
     def action_compare(self) -> None:
-        """The marked runs, and the chosen one where that makes two."""
-        item = self._chosen_run()
-        chosen = dict(self.marked)
-        if item is not None and not item.problem and len(chosen) < 2:
-            chosen[item.folder] = item
-        if len(chosen) < 2:
-            self._say("Mark two runs or more with space, then compare them.")
-        else:
-            from tui.screens.compare import CompareScreen
-
-            self.app.push_screen(CompareScreen(list(chosen.values())))
+        marking.compare(self)
 
     async def action_delete(self) -> None:
         item = self._highlighted()
@@ -299,7 +294,7 @@ class HomeScreen(Screen[None]):
         elif isinstance(item, PresetInfo):
             removal.of_preset(self, item)
         else:
-            self._say("It is at work: stop it first.", "error")
+            self.say("It is at work: stop it first.", "error")
 
-    def _say(self, text: str, severity: Literal["information", "error"] = "information") -> None:
+    def say(self, text: str, severity: Literal["information", "error"] = "information") -> None:
         self.notify(one_line(text), severity=severity, markup=False)

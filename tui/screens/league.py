@@ -18,6 +18,7 @@ from tui.session import Session
 from tui.text import one_line, wrap
 from tui.theme import Palette, palette, style
 from tui.widgets.board import Board
+from tui.widgets.ground import Ground
 from tui.widgets.keybar import KeyBar
 from tui.widgets.matrix import Matrix
 from tui.widgets.painted import Line, OneLine, Painted, cut, spread
@@ -36,7 +37,7 @@ EACH = 8
 """Pages of the record after which what was read so far is shown."""
 
 
-class LeagueScreen(Screen[str | None]):
+class LeagueScreen(Ground, Screen[str | None]):
     """Returns the id of the episode to read, or None."""
 
     CSS_PATH = "league.tcss"
@@ -119,7 +120,8 @@ class LeagueScreen(Screen[str | None]):
         self.matrix.nothing = self._why(self.matrix.cells, colours)
         self.matrix.fill(self.league)
         cells = self.ratings.cells
-        rated = lines.ratings(self.league, cells, colours) if self.league is not None else None
+        untold = self.reading.untold
+        rated = lines.ratings(self.league, cells, colours, untold) if self.league is not None else None
         self.ratings.show(rated or self._why(cells, colours))
         self._draw_header(colours)
         self._draw_games()
@@ -162,7 +164,8 @@ class LeagueScreen(Screen[str | None]):
             words, look = [f"✗ {one_line(self.problem)}"], style(colours.bad)
         else:
             run = self.session.run
-            words = why_nothing(len(run.roles), run.config.eval.every, not self.reading.is_empty)
+            played = not self.reading.is_empty
+            words = why_nothing(len(run.roles), run.config.eval.every, played, self.reading.untold)
             look = style(colours.soft)
         return [((f" {line}", look),) for told in words for line in [*wrap(told, max(cells - 2, 20)), ""]]
 
@@ -208,15 +211,11 @@ class LeagueScreen(Screen[str | None]):
         self.board.go(number)
 
     def action_maximise(self) -> None:
-        if self.board.narrow:
+        if not self.board.maximise():
             say(self, "One pane is shown at a time in a terminal this small.")
-        else:
-            self.board.maximise(not self.board.maximised)
 
     def action_back(self) -> None:
-        if self.board.maximised and not self.board.narrow:
-            self.board.maximise(False)
-        else:
+        if not self.board.restore():
             self.dismiss(None)
 
     def on_board_arranged(self, message: Board.Arranged) -> None:

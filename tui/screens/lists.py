@@ -16,7 +16,8 @@ def preset_options(presets: Sequence[PresetInfo], names: int, cells: int, colour
     """Presets in their groups, each with a line above that can't be chosen; `names` cells for a name."""
     options: list[Option] = []
     for group, members in groups(presets).items():
-        options.append(Option(group_entry(group, cells, colours), disabled=True))
+        right = "" if options else "memory a run takes"
+        options.append(Option(group_entry(group, cells, colours, right), disabled=True))
         options += [Option(preset_entry(p, names, cells, colours), id=f"preset:{p.name}") for p in members]
     return options
 

@@ -32,6 +32,7 @@ from tui.theme import palette, style
 from tui.widgets.chart import Chart
 from tui.widgets.checklist import CheckList
 from tui.widgets.closeup import Closeup
+from tui.widgets.divider import Divider
 from tui.widgets.keybar import KeyBar
 from tui.widgets.painted import BLANK, OneLine, Painted
 from tui.widgets.plots import Plots
@@ -79,13 +80,13 @@ class MetricsScreen(Screen[None]):
                     yield self.filter
                 yield self.list
                 yield self.meaning
+            yield Divider("metric-choice")
             yield self.charts
             yield self.nothing
         yield KeyBar("metrics")
 
     async def on_mount(self) -> None:
-        if not self.board.chosen:
-            self.board.chosen = next((model.metrics for model in charts(self.session.store)), [])
+        self.board.chosen = self.board.chosen or next((m.metrics for m in charts(self.session.store)), [])
         self.list.focus()
         self.set_interval(EVERY, self._look)
         self.call_after_refresh(self._list, next(iter(self.board.chosen), None))
@@ -94,6 +95,8 @@ class MetricsScreen(Screen[None]):
     def on_resize(self) -> None:
         self.call_after_refresh(self._list)
         self.call_after_refresh(self._draw)
+
+    on_divider_moved = on_resize
 
     # Drawing
 
@@ -249,14 +252,12 @@ class MetricsScreen(Screen[None]):
     # Taking it away
 
     def action_copy(self) -> None:
-        models = self._models()
-        if models:
+        if models := self._models():
             steps = len(rows(models)) - 1
             self._work(self._copy(written(models, "\t"), f"{plural(steps, 'step')} as a table"))
 
     def action_copy_picture(self) -> None:
-        models = self._models()
-        if models:
+        if models := self._models():
             shown = self.charts.at_top or models[0]
             self._work(self._copy(svg(shown), f"{one_line(shown.title, 40)} as SVG"))
 
@@ -280,8 +281,7 @@ class MetricsScreen(Screen[None]):
         self._say(f"{what} copied by {by}.")
 
     def _save(self, save: Callable[[Path, list[ChartModel]], list[Path]]) -> None:
-        models = self._models()
-        if models:
+        if models := self._models():
             self._work(self._saved(save, models))
 
     async def _saved(self, save: Callable[[Path, list[ChartModel]], list[Path]], models: list[ChartModel]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from textual import events
@@ -160,17 +159,13 @@ class PlayScreen(Screen[None]):
     # What is said
 
     def action_say(self) -> None:
-        self._in_turn(self._say)
-
-    def _in_turn(self, what: Callable[[], None]) -> None:
-        """Once the field has taken in what was typed before: a priority key overtakes letters typed fast."""
-        (self.focused or self).call_later(what)
-
-    def _say(self) -> None:
         if self.phase in ("choosing", "over"):
             self._sit_down()
         elif self.phase == "playing" and self._asked is not None:
             self._answer(self.reply.text)
+
+    def on_seating_wanted(self) -> None:
+        self.action_say()
 
     def on_reply_chosen(self, message: Reply.Chosen) -> None:
         self._answer(message.text)
@@ -192,7 +187,7 @@ class PlayScreen(Screen[None]):
         self.reply.move(by)
 
     def action_newline(self) -> None:
-        self._in_turn(self.reply.newline)
+        self.reply.newline()
 
     def action_turn_page(self, pages: int) -> None:
         self.paper.scroll_relative(y=pages * max(self.paper.size.height - 1, 1), animate=False)

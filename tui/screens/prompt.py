@@ -53,12 +53,14 @@ class EditPrompt(ModalScreen[dict[str, str] | None]):
         Binding("ctrl+pageup,f2", "other_role", "Next role", show=False),
     ]
 
-    def __init__(self, versions: Mapping[str, Sequence[Version]], role: str = "") -> None:
-        """`versions`: by role, those it ever had, the one in force first."""
+    def __init__(
+        self, versions: Mapping[str, Sequence[Version]], role: str = "", written: Mapping[str, str] | None = None
+    ) -> None:
+        """`versions`: by role, those it ever had, the one in force first. `written`: what is begun with instead."""
         super().__init__()
         self.versions = versions
         self.before = {name: clean(all_[0].text, LONGEST) for name, all_ in versions.items()}
-        self.after = dict(self.before)
+        self.after = self.before | {name: text for name, text in (written or {}).items() if name in self.before}
         self.roles = list(versions)
         self._place: dict[str, int] = {}
         """Of the version taken up, by role; none while what is there was written here."""

@@ -36,8 +36,8 @@ class Questions(ModalScreen[None]):
     CSS_PATH = "questions.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings("ask"),
-        Binding("pageup", "scroll_texts(-1)", show=False),
-        Binding("pagedown", "scroll_texts(1)", show=False),
+        Binding("pageup", "scroll_texts(-1)", show=False, priority=True),
+        Binding("pagedown", "scroll_texts(1)", show=False, priority=True),
     ]
 
     def __init__(self, run: RunLike) -> None:

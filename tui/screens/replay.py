@@ -10,14 +10,17 @@ from textual.app import App
 from textual.timer import Timer
 
 from engine.reading import tracing
+from engine.reading.query import parse
 from engine.reading.tracing import Trace
 from tui import clipboard
 from tui.actions import bindings
 from tui.interface import PresetInfo, RunInfo
 from tui.listing import Live
 from tui.replay.pins import PinError
-from tui.screens.record import READ, RecordScreen
+from tui.screens.record import RecordScreen
+from tui.screens.recordpanes import READ
 from tui.screens.search import Searched, SearchScreen
+from tui.screens.texts import AskName
 from tui.screens.why import Place, WhyScreen
 from tui.text import one_line
 from tui.transcript.turns import plain
@@ -29,6 +32,9 @@ from tui.widgets.scrubber import Scrubber
 
 LEAP, SHARE = 10, 50
 """Steps of a leap; in a long run a `SHARE`th of it."""
+
+LONGEST = 500
+"""Characters of a note."""
 
 PACE = 0.4
 """Seconds that a step is shown when the run is played on."""
@@ -98,6 +104,7 @@ class ReplayScreen(RecordScreen):
 
     async def on_pick_list_picked(self, message: PickList.Picked) -> None:
         if message.picklist is self.page:
+            self.by_hit("", None)
             self.run_worker(self._read_episode(), group="page", exclusive=True, exit_on_error=False)
             if message.opened:
                 self.action_pane(READ)
@@ -108,21 +115,62 @@ class ReplayScreen(RecordScreen):
                 self.action_pane(READ)
 
     def action_pin(self) -> None:
-        shown = self.transcript.episode
-        if shown is None:
+        meant = self._meant()
+        if meant is None:
             self._say("There is no episode here to pin.", "warning")
             return
+        pins, (rollout_id, step) = self.reading.pins, meant
+        note = pin.note if (pin := pins.of(rollout_id, step)) is not None else ""
         try:
-            marked = self.reading.pins.toggle(shown.id, self.step)
+            marked = pins.toggle(rollout_id, step)
         except PinError as error:
             self._say(f"{error}", "error")
             return
-        name = one_line(shown.id, 30)
-        self._say(f"Pinned {name}: it now stands first in the list." if marked else f"{name} is unpinned.")
+        name = one_line(rollout_id, 30)
+        if marked:
+            self._say(f"Pinned {name}: it now stands first in the list. Press e to write a note to it.")
+        else:
+            self._say(f"{name} is unpinned." + (" The same key brings it back, with its note." if note else ""))
         self._draw_feed()
+
+    def action_note(self) -> None:
+        """A note to an episode, which pins it."""
+        meant = self._meant()
+        if meant is None:
+            self._say("There is no episode here to write a note to.", "warning")
+            return
+        rollout_id, step = meant
+        pin = self.reading.pins.of(rollout_id, step)
+
+        def written(note: str | None) -> None:
+            if note is None or (pin is None and not note):
+                return
+            try:
+                self.reading.pins.annotate(rollout_id, step, note)
+            except PinError as error:
+                self._say(f"{error}", "error")
+            self._draw_feed()
+
+        title = f"Note to {one_line(rollout_id, 30)} of step {step}"
+        words = "It is kept beside the run, pins the episode, and is found by search."
+        self.app.push_screen(AskName(title, words, pin.note if pin is not None else "", LONGEST), written)
+
+    def _meant(self) -> tuple[str, int] | None:
+        """The episode marked in the feed while one is there, else the one that is read; and its step."""
+        if self.feed.has_focus and self.feed.place < len(self.entries):
+            entry = self.entries[self.feed.place]
+            return (entry.rollout_id, entry.step) if entry.rollout_id else None
+        shown = self.transcript.episode
+        return (shown.id, self.step) if shown is not None else None
+
+    def action_heat(self) -> None:
+        self.heat()
 
     def action_turn(self, by: int) -> None:
         self.transcript.move(by)
+
+    def on_transcript_opened(self) -> None:
+        self.action_why()
 
     def action_why(self) -> None:
         """From the record, whatever the run has gone on to do."""
@@ -165,8 +213,12 @@ class ReplayScreen(RecordScreen):
         if not hits:
             self._say("Nothing was searched for yet: press / first.")
             return
-        self.searched.place = max(0, min(len(hits) - 1, self.searched.place + by))
-        self._found(self.searched)
+        place = self.searched.place + by
+        if 0 <= place < len(hits):
+            self.searched.place = place
+            self._found(self.searched)
+        else:
+            self._say("That is the last one: / finds more." if by > 0 else "That is the first one that was found.")
 
     def _found(self, searched: Searched | None) -> None:
         if searched is None or not searched.found.hits:
@@ -174,6 +226,8 @@ class ReplayScreen(RecordScreen):
         self.searched = searched
         hit = searched.found.hits[searched.place]
         self.go_to(hit.step, hit.rollout_id, hit.turn)
+        way = f"hit {searched.place + 1:,} of {len(searched.found.hits):,}"
+        self.by_hit(way, parse(searched.text).pattern())
         self.action_pane(READ)
 
     # Panes
@@ -182,15 +236,11 @@ class ReplayScreen(RecordScreen):
         self.board.go(number)
 
     def action_maximise(self) -> None:
-        if self.board.narrow:
+        if not self.board.maximise():
             self._say("One pane is shown at a time in a terminal this small.")
-        else:
-            self.board.maximise(not self.board.maximised)
 
     def action_back(self) -> None:
-        if self.board.maximised and not self.board.narrow:
-            self.board.maximise(False)
-        else:
+        if not self.board.restore():
             self._rest()
             self.app.pop_screen()
 
@@ -202,6 +252,7 @@ class ReplayScreen(RecordScreen):
 
     def on_resize(self, event: events.Resize) -> None:
         self.board.lay_out()
+        self.call_after_refresh(self._redraw)
 
 
 def open_record(app: App[None], item: PresetInfo | RunInfo | Live | None) -> None:

@@ -2,58 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
 from functools import partial
-from typing import Any
 
 from textual import events
 from textual.app import ComposeResult
-from textual.containers import Horizontal, Vertical
+from textual.containers import Horizontal
 from textual.message import Message
 from textual.screen import Screen
 from textual.widget import Widget
 
 from engine.events import RunState
-from tui import commands, readouts
+from tui import commands
 from tui.actions import bindings
-from tui.health import findings
-from tui.metrics.charts import charts
-from tui.screens import reading, walling
+from tui.screens import following, reading, walling
+from tui.screens.frames import Frames
 from tui.screens.play import PlayScreen
 from tui.screens.questions import Questions
 from tui.screens.replay import ReplayScreen
 from tui.screens.steer import SteerScreen
 from tui.session import Session
-from tui.text import one_line
-from tui.theme import palette, style
-from tui.views import EpisodeView
+from tui.widgets.board import HIGH, WIDE
 from tui.widgets.divider import Divider
 from tui.widgets.keybar import KeyBar
-from tui.widgets.painted import Line, OneLine, Painted, spread
+from tui.widgets.painted import OneLine, Painted
 from tui.widgets.pane import Pane
 from tui.widgets.panetabs import PaneTabs
 from tui.widgets.plots import Plots
+from tui.widgets.stack import Stack
 from tui.widgets.transcript import Transcript
 from tui.widgets.wall import Wall
 
-LINGER = 2.5
-"""Seconds that following stays with an episode after it ended, so that its end can be read."""
-
-WIDE, HIGH = 110, 28
-"""A terminal at least so large shows all panes at once."""
-
-NAMED = 32
-"""Cells that the names of all panes take more than that of one."""
-
-SHARE = 0.3
-"""Of the screen's height, that rewards and health may take each beside the plots."""
-
 NAMES = ["Episodes", "Transcript", "Rewards", "Plots", "Health"]
-
-ENDED = (RunState.FINISHED, RunState.STOPPED, RunState.FAILED)
-
-RESUMED = (RunState.PAUSED, RunState.STOPPED, RunState.FAILED)
-"""States out of which space goes on."""
 
 
 class RunScreen(Screen[None]):
@@ -72,12 +51,7 @@ class RunScreen(Screen[None]):
         self.follow = True
         self.maximised = False
         self.active = 1
-        ticks = 2 * fps
-        self._lists_every = max(1, 2 * round(ticks / 10))
-        """Frames: lists 5 times a second, plots twice, both even so that neither meets the wall."""
-        self._plots_every = max(1, 2 * round(ticks / 4))
-        self._frame = 0
-        self._plotted: tuple[object, ...] = ()
+        self.frames = Frames(self, fps)
 
     def compose(self) -> ComposeResult:
         self.header = OneLine(id="header")
@@ -97,6 +71,7 @@ class RunScreen(Screen[None]):
             for number, (name, body, name_id) in enumerate(zip(NAMES, bodies, ids, strict=True), 1)
         ]
         self.bodies = bodies
+        self.numbers = Stack(*self.panes[2:], id="numbers")
         yield self.header
         yield self.banner
         yield self.tabs
@@ -105,8 +80,7 @@ class RunScreen(Screen[None]):
             yield Divider("episodes")
             yield self.panes[1]
             yield Divider("numbers", right=True)
-            with Vertical(id="numbers"):
-                yield from self.panes[2:]
+            yield self.numbers
         yield self.status_line
         yield self.keys
 
@@ -122,113 +96,11 @@ class RunScreen(Screen[None]):
         self._arrange()
         self.call_after_refresh(self.draw, True)
 
-    # Drawing
-
     async def draw(self, everything: bool = False) -> None:
-        """One frame, of what is due; nothing that is hidden.
-
-        The wall is the dearest, so what else there is to draw waits for a frame without it: no frame is long
-        enough to keep a key waiting.
-        """
-        if not self.is_mounted or not self.is_current:
-            return
-        self._frame += 1
-        wall = self._seen(1) and (everything or self._frame % 2 == 0)
-        self._follow()
-        if wall:
-            self.wall.update()
-        if self._seen(2) and (everything or not wall):
-            self.transcript.update()
-        if everything or (self._frame - 1) % self._lists_every == 0:
-            self._draw_lists()
-        if self._seen(4) and (everything or (self._frame - 3) % self._plots_every == 0):
-            await self._draw_plots(everything)
-
-    def _draw_lists(self) -> None:
-        colours = palette(self.app.theme)
-        store, session = self.store, self.session
-        status = session.status()
-        found = findings(store, status, session.left_out)
-        if self._seen(3):
-            self._fill(3, self.rewards, readouts.rewards(store, self.rewards.cells, colours))
-        if self._seen(5):
-            self._fill(5, self.health, readouts.health(found, self.health.cells, colours))
-        asked = len(session.run.questions)
-        self.status_line.show(readouts.status(session.state, session.step, status, self.size.width, colours, asked))
-        self._draw_header()
-        self._draw_banner()
-        shown = self.transcript.episode
-        cells = self.wall.size.width - (NAMED if self.single else 0)
-        info = readouts.gists(store, shown, self.follow, found, cells, colours, self.wall.told)
-        for pane, line in zip(self.panes, info, strict=True):
-            pane.title.show(line)
-        self.tabs.show(self.active, info[self.active - 1])
-        self.keys.relabel("pause", "resume" if session.state in RESUMED else "pause")
-        self.keys.relabel("follow", "following" if self.follow else "follow")
-
-    async def _draw_plots(self, everything: bool) -> None:
-        key = (self.store.facts, self.plots.size, self.app.theme)
-        if key != self._plotted or everything:
-            self._plotted = key
-            await self.plots.show(charts(self.store))
-
-    def _draw_header(self) -> None:
-        colours = palette(self.app.theme)
-        name: Line = (
-            (f" {one_line(self.session.run.name, 30)}", style(colours.accent, bold=True)),
-            (f"  {one_line(self.session.title, 60)}", style(colours.soft)),
-        )
-        brief = self.size.width < 70
-        verdict = readouts.verdict(self.store, colours, brief)
-        self.header.show(spread(name, (*verdict, (" ", None)), self.size.width))
-
-    def _draw_banner(self) -> None:
-        state, reason = self.session.state, self.store.reason or self.session.run.reason
-        waits = state is RunState.PAUSED and bool(reason)
-        self.banner.display = waits or state is RunState.FAILED
-        if self.banner.display:
-            cells, colours = self.size.width - 2, palette(self.app.theme)
-            kept = self.store.checkpoint.step if self.store.checkpoint else None
-            folder = str(self.session.run.folder)
-            lines = (
-                readouts.held_up(reason, cells, colours)
-                if waits
-                else readouts.failure(reason, folder, kept, cells, colours)
-            )
-            self.banner.styles.height = len(lines)
-            self.banner.show(lines)
-
-    def _fill(self, number: int, body: Painted, lines: list[Line]) -> None:
-        """Shows lines; beside other panes, in a pane just high enough, up to a share of the screen."""
-        body.show(lines)
-        pane = self.panes[number - 1]
-        high = None if self.single else min(len(lines) + 1, round(SHARE * self.size.height))
-        if pane.fixed != high:
-            pane.fixed = high
-            pane.styles.height = high
-
-    def _seen(self, number: int) -> bool:
-        return not self.single or self.active == number
+        """One frame. See `Frames.draw`."""
+        await self.frames.draw(everything)
 
     # Which episode
-
-    def _follow(self) -> None:
-        """While following, moves on to an episode in play once the last one has been read."""
-        shown = self.transcript.episode
-        if shown is not None and (not self.follow or shown.ended is None):
-            return
-        if shown is not None and shown.ended is not None and self.store.clock() - shown.ended < LINGER:
-            return
-        chosen = self._next()
-        if chosen is not None and (self.follow or not self.transcript.rollout_id):
-            self._focus_on(chosen.id)
-
-    def _next(self) -> EpisodeView | None:
-        """The episode to follow: one whose row is in sight, so that the wall keeps still, or else any."""
-        self.wall.update()
-        episodes = self.store.episodes
-        seen = [episodes[name] for name in self.wall.in_sight() if name in episodes]
-        return following([e for e in seen if e.live]) or following(self.store.live())
 
     def read(self, rollout_id: str, turn: int | None = None) -> None:
         """Reads an episode, at its end or at a turn, until something else is chosen."""
@@ -244,13 +116,16 @@ class RunScreen(Screen[None]):
     def on_wall_selected(self, message: Wall.Selected) -> None:
         self.follow = False
         self.transcript.focus_on(message.rollout_id)
-        self._draw_lists()
+        self.frames.draw_lists()
         if message.opened:
             self.action_pane(2)
 
+    def on_transcript_opened(self) -> None:
+        self.action_read("why")
+
     def on_transcript_scrolled_up(self) -> None:
         self.follow = False
-        self._draw_lists()
+        self.frames.draw_lists()
 
     # Panes
 
@@ -294,43 +169,30 @@ class RunScreen(Screen[None]):
         self.set_class(single, "single")
         for pane in self.panes:
             pane.display = not single or pane.number == self.active
-        self.query_one("#numbers").display = not single or self.active > 2
+        self.numbers.display = not single or self.active > 2
+        self.numbers.stand(not single)
         for divider in self.query(Divider):
             divider.stand(not single)
 
     # Steering
 
     def action_pause(self) -> None:
-        run, state = self.session.run, self.session.state
-        if state is RunState.FINISHED:
-            self._say("The run has finished: there is nothing to pause.", "warning")
-        elif state in ENDED:
+        if self.session.state in (RunState.STOPPED, RunState.FAILED):
             self.post_message(self.Again())
-        elif state is RunState.PAUSED:
-            run.resume()
-        elif state is RunState.RUNNING:
-            run.pause()
         else:
-            self._say("The model is still loading.")
-        self.session.drain()
-        self._draw_lists()
+            commands.pause(self, self.session)
+        self.frames.draw_lists()
 
     def action_follow(self) -> None:
-        self.follow = not self.follow
-        if self.follow:
-            self.transcript.follow_end()
-            shown = self.transcript.episode
-            chosen = self._next()
-            if chosen is not None and (shown is None or not shown.live):
-                self._focus_on(chosen.id)
-        self._draw_lists()
+        following.toggle(self)
+        self.frames.draw_lists()
 
     def action_checkpoint(self) -> None:
         commands.checkpoint(self, self.session)
 
     def action_step(self) -> None:
         commands.step_once(self, self.session)
-        self._draw_lists()
+        self.frames.draw_lists()
 
     def action_steer(self) -> None:
         self.app.push_screen(SteerScreen(self.session))
@@ -365,11 +227,13 @@ class RunScreen(Screen[None]):
         if self.session.run.questions:
             self.app.push_screen(Questions(self.session.run))
         else:
-            self._say("No episode asks you anything now.")
+            commands.say(self, "No episode asks you anything now.")
 
     def on_click(self, event: events.Click) -> None:
         if event.widget is self.status_line and self.session.run.questions:
             self.action_answer()
+        elif event.widget is self.header:
+            self.action_metrics()
 
     def action_copy(self) -> None:
         reading.act(self, "copy_all")
@@ -378,28 +242,9 @@ class RunScreen(Screen[None]):
         reading.act(self, what)
 
     def action_back(self) -> None:
+        if walling.end_filter(self):
+            return
         if self.maximised and not self.narrow:
             self.action_maximise()
         else:
             self.app.pop_screen()
-
-    def _steer(self, work: Coroutine[Any, Any, None]) -> None:
-        self.run_worker(self._reported(work), group="steer", exit_on_error=False)
-
-    async def _reported(self, work: Coroutine[Any, Any, None]) -> None:
-        """A command that fails is told to who gave it; the run and the app go on."""
-        try:
-            await work
-        except Exception as error:
-            self._say(f"{error}" or type(error).__name__, "error")
-
-    def _say(self, text: str, severity: str = "information") -> None:
-        self.app.call_later(getattr(self.app, "say"), text, severity)  # noqa: B009
-
-
-def following(live: list[EpisodeView]) -> EpisodeView | None:
-    """The episode to follow: the one begun last, of those that are learnt from where there are any."""
-    for candidates in ([e for e in live if e.is_trainable and not e.depth], live):
-        if candidates:
-            return max(candidates, key=lambda episode: episode.begun)
-    return None

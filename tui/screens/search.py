@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from dataclasses import dataclass, field, replace
 
 from textual.app import ComposeResult
-from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.timer import Timer
 from textual.widgets import Input
+from textual.worker import Worker, WorkerError
 
 from engine.reading.fulltext import Found, Hit
 from engine.reading.query import QueryError, parse
 from engine.types import EngineError
 from tui.actions import bindings
+from tui.replay.feed import PIN
+from tui.replay.pins import NOTE
 from tui.replay.reading import SLICE, Reading
 from tui.state import Store as State
 from tui.text import clean, one_line, wrap
 from tui.theme import Palette, palette, sign, style
+from tui.widgets.ground import Column, Ground
 from tui.widgets.keybar import KeyBar
 from tui.widgets.painted import Line, OneLine, cut, spread
 from tui.widgets.picklist import PickList
@@ -26,6 +30,12 @@ from tui.words import plural, signed, sparkline
 
 PAUSE = 0.15
 """Seconds without a key before what is written is searched for."""
+
+BROADEST = 140
+"""Cells that it takes of a broad terminal, as its style says."""
+
+MORE = 500
+"""Hits that are read at a time: further ones once the last of them is marked."""
 
 AGAIN = 20
 """Slices of indexing after which what is shown is searched for once more."""
@@ -42,7 +52,7 @@ class Searched:
     place: int = 0
 
 
-class SearchScreen(ModalScreen[Searched | None]):
+class SearchScreen(Ground, ModalScreen[Searched | None]):
     """Dismissed with what was found and the place of the turn to go to."""
 
     CSS_PATH = "search.tcss"
@@ -62,7 +72,7 @@ class SearchScreen(ModalScreen[Searched | None]):
         self.box = Input(self.searched.text, placeholder="search all transcripts", compact=True, id="query")
         self.told = OneLine(id="told")
         self.hits = PickList(tall=2, id="hits")
-        with Vertical(classes="search"):
+        with Column(classes="search"):
             yield self.box
             yield self.told
             yield self.hits
@@ -71,6 +81,7 @@ class SearchScreen(ModalScreen[Searched | None]):
     def on_mount(self) -> None:
         self.box.focus()
         self.app.theme_changed_signal.subscribe(self, lambda _: self.call_after_refresh(self._draw))
+        self.hits.visible = False  # in the first frame one can write, in the second there is what was found
         self.call_after_refresh(self._draw)
         self.run_worker(self._take_in(), group="take in", exit_on_error=False)
 
@@ -86,13 +97,16 @@ class SearchScreen(ModalScreen[Searched | None]):
             self._soon.stop()
         self._soon = self.set_timer(PAUSE, self._look)
 
-    def _look(self) -> None:
-        self.run_worker(self._search(0), group="search", exclusive=True, exit_on_error=False)
+    def _look(self) -> Worker[None]:
+        if self._soon is not None:
+            self._soon.stop()
+        return self.run_worker(self._search(0), group="search", exclusive=True, exit_on_error=False)
 
     async def _search(self, place: int) -> None:
         text = self.box.value
         try:
-            found = await self.reading.search(parse(text))
+            limit = MORE * ((place + 1) // MORE + 1)
+            found = await self.reading.search(parse(text), limit)
         except QueryError as error:
             self._problem = f"{error}"
         except EngineError as error:
@@ -120,11 +134,13 @@ class SearchScreen(ModalScreen[Searched | None]):
     # Drawing
 
     def _draw(self) -> None:
+        self.hits.visible = True
         hits = self.searched.found.hits
         colours = palette(self.app.theme)
         words = "Nothing was found." if self.box.value.strip() and not self._left else HELP
         look = style(colours.soft)
-        self.hits.nothing = [((f" {line}", look),) for line in wrap(words, max(self.hits.cells - 2, 10))]
+        cells = max(min(self.size.width, BROADEST) - 3, 10)
+        self.hits.nothing = [((f" {line}", look),) for line in wrap(words, cells)]
         self.hits.show(len(hits), lambda place, *how: paint(hits[place], self._state, *how), self.searched.place)
         self._draw_told()
 
@@ -141,7 +157,14 @@ class SearchScreen(ModalScreen[Searched | None]):
         self.hits.action_page(by)
 
     def action_goto(self) -> None:
-        if self.searched.found.hits:
+        self.call_later(self._goto)  # here, so that keys behind it wait for what is found
+
+    async def _goto(self) -> None:
+        """Goes to the marked turn; of words that weren't searched for yet, to the first that is found."""
+        if self.box.value != self.searched.text:
+            with contextlib.suppress(WorkerError):  # told, or given up with the screen
+                await self._look().wait()
+        if self.box.value == self.searched.text and self.searched.found.hits:
             self.dismiss(replace(self.searched, place=self.hits.place))
 
     def action_close(self) -> None:
@@ -149,6 +172,9 @@ class SearchScreen(ModalScreen[Searched | None]):
 
     def on_pick_list_picked(self, message: PickList.Picked) -> None:
         self.searched.place = message.place
+        found = self.searched.found
+        if message.place + 1 == len(found.hits) < found.total:
+            self.run_worker(self._search(message.place), group="search", exclusive=True, exit_on_error=False)
         if message.opened:
             self.action_goto()
 
@@ -160,7 +186,8 @@ def summary(found: Found, left: int, problem: str, cells: int, colours: Palette)
     soft = style(colours.soft)
     late: Line = ((f"{left:,} steps to index ", style(colours.watch)),) if left else ()
     if not found.total:
-        return spread(((" ", None),), late, cells)
+        notes = sum(hit.turn == NOTE for hit in found.hits)
+        return spread(((f" {plural(notes, 'note')} of yours" if notes else " ", style(colours.text)),), late, cells)
     first, last = min(found.by_step), max(found.by_step)
     when = f"in step {first}" if first == last else f"from step {first} to {last}"
     more = f", the first {len(found.hits):,} shown" if len(found.hits) < found.total else ""
@@ -181,14 +208,21 @@ def course(by_step: dict[int, int], cells: int) -> str:
 def paint(hit: Hit, state: State, cells: int, colours: Palette, chosen: bool) -> list[Line]:
     """Two lines: who said it, where, and what it got; and the text around it."""
     soft = style(colours.soft)
-    place = state.sign_of(hit.role)
     left: Line = (
         ("›" if chosen else " ", style(colours.accent, bold=True)),
         (f"step {hit.step} ", style(colours.text)),
-        (f"· {one_line(hit.rollout_id, 24)} · turn {hit.turn + 1} ", soft),
-        (f"{sign(place)} {one_line(hit.role, 24)}", colours.role(place)),
-        (" ✗ ruled out" if hit.illegal else "", style(colours.bad)),
+        (f"· {one_line(hit.rollout_id, 24)} · ", soft),
     )
+    if hit.turn == NOTE:
+        left = (*left, (f"{PIN} your note", style(colours.accent)))
+    else:
+        place = state.sign_of(hit.role)
+        left = (
+            *left,
+            (f"turn {hit.turn + 1} ", soft),
+            (f"{sign(place)} {one_line(hit.role, 24)}", colours.role(place)),
+            (" ✗ ruled out" if hit.illegal else "", style(colours.bad)),
+        )
     right: Line = ((f"{signed(hit.reward)} ", soft),) if hit.reward is not None else ((" ", None),)
     bold = style(colours.accent, bold=True)
     said: Line = tuple((clean(text).replace("\n", " "), bold if found else soft) for text, found in hit.snippet)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from textual import events
 from textual.app import ComposeResult
-from textual.containers import Horizontal, Vertical
+from textual.containers import Horizontal
 from textual.message import Message
 from textual.screen import Screen
 
@@ -18,20 +18,20 @@ from tui.actions import bindings
 from tui.readouts import STATES
 from tui.screens.branch import AskFork, Back, Branch, GoBack
 from tui.session import Session
-from tui.text import one_line
+from tui.text import one_line, wrap
 from tui.theme import palette, style
+from tui.widgets.board import HIGH, WIDE
 from tui.widgets.choice import Choice
+from tui.widgets.divider import Divider
 from tui.widgets.keybar import KeyBar
 from tui.widgets.painted import Line, OneLine, Painted, spread
 from tui.widgets.pane import Pane
 from tui.widgets.panetabs import PaneTabs
 from tui.widgets.setter import Setter
+from tui.widgets.stack import Stack
 
 if TYPE_CHECKING:
     from engine.keeping import Kept
-
-WIDE, HIGH = 110, 28
-"""A terminal at least so large shows all panes at once."""
 
 LOOK = 0.25
 """Seconds between two looks at what has changed."""
@@ -79,12 +79,13 @@ class SteerScreen(Screen[None]):
             Pane(2, NAMES[1], self.edit_list, self.no_edits, id="edit-pane"),
             Pane(3, NAMES[2], self.checkpoint_list, self.no_checkpoints, id="checkpoint-pane"),
         ]
+        self.border, self.past = Divider("setting-pane"), Stack(*self.panes[1:], id="steer-past")
         yield self.header
         yield self.tabs
         with Horizontal(id="steer-body"):
             yield self.panes[0]
-            with Vertical(id="steer-past"):
-                yield from self.panes[1:]
+            yield self.border
+            yield self.past
         self.keys = KeyBar("steer")
         yield self.keys
 
@@ -92,11 +93,17 @@ class SteerScreen(Screen[None]):
         self.lists = [self.setter.choice, self.edit_list, self.checkpoint_list]
         self.lists[0].focus()
         self._arrange()
-        self.call_after_refresh(self.look)
         self.set_interval(LOOK, self.look)
+
+    def on_screen_resume(self) -> None:
+        self.call_later(self.look)  # as soon as all has its size: the first key finds something to open
 
     def on_resize(self, event: events.Resize) -> None:
         self._arrange()
+        self.call_after_refresh(self.look)
+
+    def on_divider_moved(self) -> None:
+        self._shown = ()
         self.call_after_refresh(self.look)
 
     # What is shown
@@ -106,7 +113,8 @@ class SteerScreen(Screen[None]):
         if not self.is_mounted or not self.is_current:
             return
         run = self.session.run
-        key = (self.store.facts, self.size, self.app.theme, self.session.state)
+        sizes = [pane.size for pane in self.panes]
+        key = (self.store.facts, sizes, self.app.theme, self.session.state)
         if key == self._shown:
             return
         self._shown = key
@@ -131,7 +139,7 @@ class SteerScreen(Screen[None]):
             (self.checkpoint_list, self.no_checkpoints, "No checkpoint yet. ^s keeps one."),
         ):
             chosen.display, empty.display = bool(chosen.ids), not chosen.ids
-            empty.show([((f"  {words}", soft),)])
+            empty.show([((f"  {line}", soft),) for line in wrap(words, self._cells(1) - 3)])
         counts = [f"{len(choice.ids)}" for choice in self.lists]
         for pane, count in zip(self.panes, counts, strict=True):
             pane.title.show(((count, soft),))
@@ -164,7 +172,9 @@ class SteerScreen(Screen[None]):
         self.set_class(self.single, "single")
         for pane in self.panes:
             pane.display = not self.single or pane.number == self.active
-        self.query_one("#steer-past").display = not self.single or self.active > 1
+        self.past.display = not self.single or self.active > 1
+        self.border.stand(not self.single)
+        self.past.stand(not self.single)
 
     def action_pane(self, number: int) -> None:
         self.active = number
@@ -199,16 +209,17 @@ class SteerScreen(Screen[None]):
         else:
             self.setter.open()
 
-    def on_setter_wanted(self, message: Setter.Wanted) -> None:
-        commands.give(self, self._set(message.key, message.value))
-
-    async def _set(self, key: str, value: str) -> None:
+    async def on_setter_wanted(self, message: Setter.Wanted) -> None:
+        """Done before the next key is heard, which is for what comes of it: the list, or the field still."""
+        key, value = message.key, message.value
         try:
             number = await self.session.run.set(key, value)
         except Exception as error:  # out of bounds, or refused in a run: told beside the field
             self.setter.refuse(f"{error}" or type(error).__name__)
             return
         self.setter.close()
+        self.session.drain()
+        self._draw()  # so that the field, opened again at once, has the value in force now
         commands.say(self, f"Edit {number}: {one_line(key, 60)} is {one_line(value, 60) or 'unset'} from now on.")
 
     # Edits and checkpoints

@@ -16,21 +16,22 @@ from tui.text import clean, one_line
 
 
 class AskName(ModalScreen[str | None]):
-    """A name; None if it was left."""
+    """A name, or another short text; None if it was left."""
 
     CSS_PATH = "dialog.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "cancel", "Cancel", priority=True)]
 
-    def __init__(self, title: str, text: str, proposed: str) -> None:
+    def __init__(self, title: str, text: str, proposed: str, longest: int = 80) -> None:
         super().__init__()
-        self._words = (one_line(title), clean(text, 2000), one_line(proposed, 80))
+        self._words = (one_line(title), clean(text, 2000), one_line(proposed, longest))
+        self._longest = longest
 
     def compose(self) -> ComposeResult:
         title, text, proposed = self._words
         with Vertical(classes="dialog"):
             yield Static(Content(title), classes="title")
             yield Static(Content(text), classes="words")
-            yield Input(proposed, compact=True, max_length=80)
+            yield Input(proposed, compact=True, max_length=self._longest)
             with Horizontal(classes="buttons"):
                 yield Button(Content("Save"), id="yes", variant="primary", compact=True)
                 yield Button(Content("Cancel"), id="no", compact=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tui.screens.league import LeagueScreen
-from tui.widgets.filterline import open_line
+from tui.widgets.filterline import FilterLine, open_line
 
 if TYPE_CHECKING:
     from tui.screens.run import RunScreen
@@ -24,6 +24,11 @@ def act(screen: RunScreen, what: str) -> None:
             wall.unfold()
         case "fold_all":
             wall.fold_all()
+
+
+def end_filter(screen: RunScreen) -> bool:
+    """Ends the wall's filter; False where none is in force, or the wall isn't in sight."""
+    return screen.panes[0].display and any(line.clear() for line in screen.query(FilterLine))
 
 
 def league(screen: RunScreen) -> None:

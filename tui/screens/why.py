@@ -9,7 +9,6 @@ from rich.style import Style
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal
 from textual.message import Message
 from textual.screen import Screen
 
@@ -19,9 +18,11 @@ from tui.commands import give, say
 from tui.text import fit, one_line, wrap
 from tui.theme import Palette, palette, style
 from tui.why import Other, Sum, Why, explain
+from tui.widgets.divider import Divider
 from tui.widgets.keybar import KeyBar
 from tui.widgets.painted import BLANK, Line, OneLine, Painted, cut
 from tui.widgets.pane import Pane
+from tui.widgets.stack import Stack
 
 if TYPE_CHECKING:
     from engine.reading.tracing import Trace
@@ -65,9 +66,10 @@ class WhyScreen(Screen[Place | None]):
         self.path = Fitted(self._path, id="why-path")
         self.others = Others(id="why-others")
         yield self.header
-        with Horizontal(id="why-body"):
-            yield Pane(1, "Why", self.path, id="why-pane")
-            yield Pane(2, "Compared with", self.others, id="others-pane")
+        self.pane = Pane(2, "Compared with", self.others, id="others-pane")
+        self.border = Divider("others-pane", right=True)
+        self.stack = Stack(Pane(1, "Why", self.path, id="why-pane"), self.border, self.pane, id="why-body")
+        yield self.stack
         yield KeyBar("why")
 
     def on_mount(self) -> None:
@@ -75,8 +77,11 @@ class WhyScreen(Screen[Place | None]):
         self._read()
         self.set_interval(AGAIN, self._read_again)
 
-    def on_resize(self, event: events.Resize) -> None:
-        self.set_class(event.size.width >= BROAD, "broad")
+    def on_resize(self) -> None:
+        broad = self.size.width >= BROAD
+        self.set_class(broad, "broad")
+        self.border.stand(broad)
+        self.stack.stand(not broad)
         self.call_after_refresh(self._tell)
 
     def _read(self) -> None:
@@ -128,9 +133,8 @@ class WhyScreen(Screen[Place | None]):
     def _title(self, why: Why, colours: Palette) -> None:
         members = sum(other.relation == "group" for other in why.others)
         told = f"{one_line(why.group, 60)} · {members}" if members else "the tree" if why.others else "nobody"
-        pane = self.query_one("#others-pane", Pane)
-        pane.title.show(((told, style(colours.soft)),))
-        pane.styles.height = None if self.has_class("broad") else min(len(why.others) + 1, BESIDE_PATH)
+        self.pane.title.show(((told, style(colours.soft)),))
+        self.stack.want(self.pane, min(len(why.others) + 1, BESIDE_PATH))
 
     # What is done
 

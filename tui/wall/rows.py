@@ -24,6 +24,9 @@ STALE = 5.0
 SPARE = 8
 """Rows there may be beyond those in play, before ones that just ended are taken."""
 
+LAST = 60
+"""Trees that a new wall shows of a run in which nothing plays."""
+
 Matches = Callable[[EpisodeView], bool]
 
 
@@ -160,6 +163,8 @@ class Rows:
         new = [episode for episode in live if episode.id not in self._seat]
         if live:
             self._trim(store, keep)
+        elif not self._seats:  # a new wall of a run that rests shows what was played last
+            self._put([episode.id for episode in reversed(self.forest.roots[-LAST:])])
         # its parent may have become known since: then it stands beneath it
         if any(name in self.forest.root for name in self._seats):
             self._put([name for name in self._seats if name not in self.forest.root])

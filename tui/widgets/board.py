@@ -6,20 +6,24 @@ from collections.abc import Sequence
 
 from textual import events
 from textual.app import ComposeResult
-from textual.containers import Horizontal, Vertical
+from textual.containers import Horizontal
 from textual.message import Message
+from textual.widget import Widget
 
 from tui.widgets.divider import Divider
+from tui.widgets.ground import Ground
 from tui.widgets.pane import Pane
+from tui.widgets.stack import Stack
 
 WIDE, HIGH = 110, 28
 """A terminal at least so large shows all panes at once."""
 
 
-class Board(Horizontal):
+class Board(Ground, Horizontal):
     """Columns of panes, each by its name; the middle one takes what the others leave.
 
-    `Arranged` tells that other panes are in sight than before, or another is the one at work.
+    `Arranged` tells that other panes are in sight than before. They come into sight a column a frame, that of the
+    pane at work first: all at once would keep keys waiting for some 20 ms.
     """
 
     class Arranged(Message):
@@ -27,19 +31,22 @@ class Board(Horizontal):
 
     def __init__(self, left: Sequence[Pane], middle: Pane, right: Sequence[Pane], *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.left, self.middle, self.right = left, middle, right
         self.panes = [*left, middle, *right]
+        self.columns: list[Widget] = [Stack(*left, id="left"), middle, Stack(*right, id="right")]
         self.active = 1
         self.maximised = False
+        self._coming = list(self.columns)
+        self._in_sight: list[Pane] = []
+        for column in self.columns:
+            column.visible = False
 
     def compose(self) -> ComposeResult:
-        with Vertical(id="left"):
-            yield from self.left
+        left, middle, right = self.columns
+        yield left
         yield Divider("left")
-        yield self.middle
+        yield middle
         yield Divider("right", right=True)
-        with Vertical(id="right"):
-            yield from self.right
+        yield right
 
     @property
     def narrow(self) -> bool:
@@ -57,30 +64,65 @@ class Board(Horizontal):
         """To a pane; it takes the focus."""
         self.active = number
         self.lay_out()
-        self.panes[number - 1].body[0].focus(scroll_visible=False)
+        self._focus()
 
-    def maximise(self, wanted: bool) -> None:
-        self.maximised = wanted
-        self.lay_out()
+    def maximise(self) -> bool:
+        """Shows the pane at work alone, or all again; False where one is shown alone anyway."""
+        if not self.narrow:
+            self.maximised = not self.maximised
+            self.lay_out()
+        return not self.narrow
+
+    def restore(self) -> bool:
+        """Shows all again where a pane was maximised; False where none was."""
+        return self.maximised and self.maximise()
 
     def lay_out(self) -> None:
         self.screen.set_class(self.single, "single")
         for pane in self.panes:
             pane.display = self.shows(pane.number)
-        for name, column in (("#left", self.left), ("#right", self.right)):
-            self.query_one(name).display = any(pane.display for pane in column)
-        for divider in self.query(Divider):
-            divider.stand(not self.single)
-        self.post_message(self.Arranged())
+        for column in self.columns:
+            column.display = any(pane.display for pane in self.panes if column in pane.ancestors_with_self)
+        for border in (*self.query(Divider), *self.query(Stack)):
+            border.stand(not self.single)
+        in_sight = [pane for pane in self.panes if pane.display and pane.visible]
+        if in_sight != self._in_sight:
+            self._in_sight = in_sight
+            self.post_message(self.Arranged())
 
     def on_mount(self) -> None:
         self.lay_out()
+        self.call_after_refresh(self._bring)
+
+    def _bring(self) -> None:
+        """The next column comes into sight, that of the pane at work first."""
+        wanted = [column for column in self._coming if column in self._pane.ancestors_with_self]
+        column = (wanted or self._coming)[0]
+        self._coming.remove(column)
+        column.visible = True
+        self.lay_out()
+        if wanted:
+            self._focus()
+        if self._coming:
+            self.call_after_refresh(self._bring)
+
+    @property
+    def _pane(self) -> Pane:
+        """The one at work."""
+        return self.panes[self.active - 1]
+
+    def _focus(self) -> None:
+        self._pane.body[0].focus(scroll_visible=False)
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         for pane in self.panes:
             if pane in event.widget.ancestors and pane.number != self.active:
                 self.active = pane.number
                 self.lay_out()
+
+    def on_divider_moved(self, message: Divider.Moved) -> None:
+        message.stop()
+        self.post_message(self.Arranged())
 
     def on_pane_wanted(self, message: Pane.Wanted) -> None:
         message.stop()

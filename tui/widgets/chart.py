@@ -69,10 +69,10 @@ class Chart(LineWidget):
     def render_line(self, y: int) -> Strip:
         key = (self.model, self.size, self.app.theme)
         if self._drawn[0] != key:
-            lines = draw(self.model, self.size.width, self.size.height, self.colours) if self.model else []
+            lines = draw(self.model, self.across, self.size.height, self.colours) if self.model else []
             self._drawn = (key, lines)
         lines = self._drawn[1]
-        return strip(lines[y] if y < len(lines) else BLANK, self.size.width, self.ground)
+        return strip(lines[y] if y < len(lines) else BLANK, self.across, self.ground)
 
     def on_click(self, event: events.Click) -> None:
         self.post_message(self.Clicked(self, self.step_at(event.x)))

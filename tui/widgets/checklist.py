@@ -71,12 +71,12 @@ class CheckList(LineView, can_focus=True):
     def render_line(self, y: int) -> Strip:
         y += self.scroll_offset.y
         if y >= len(self.items):
-            return strip(BLANK, self.size.width, self.ground)
+            return strip(BLANK, self.across, self.ground)
         item, colours, cells = self.items[y], self.colours, self.cells
         if not item.key:
             name = f" {fit(one_line(item.text), min(width(one_line(item.text)), cells - 4))} "
             line: Line = ((name, style(colours.accent)), ("┄" * (cells - width(name)), style(colours.faint)))
-            return strip(line, self.size.width, self.ground)
+            return strip(line, self.across, self.ground)
         is_here = item.key == self.key
         mark = (f" {CHOSEN} ", style(colours.accent)) if item.chosen else (f" {NOT_CHOSEN} ", style(colours.faint))
         right = f" {one_line(item.right, 30)} " if item.right else ""
@@ -88,7 +88,7 @@ class CheckList(LineView, can_focus=True):
         if is_here:
             ground += Style(bgcolor=colours.cursor, reverse=None)
             line = ((line[0][0].replace(" ", "▸", 1) if self.has_focus else line[0][0], line[0][1]), *line[1:])
-        return strip(line, self.size.width, ground)
+        return strip(line, self.across, ground)
 
     def on_focus(self) -> None:
         self.refresh()

@@ -83,7 +83,7 @@ class Choice(LineView, can_focus=True):
             ground += Style(bgcolor=self.colours.cursor, bold=self.has_focus or None)
             first = y == 0 or self._rows[y - 1][0] != entry_id
             line = (("▸" if first else "│", None), *_after_first_cell(line))
-        return strip(line, self.size.width, ground)
+        return strip(line, self.across, ground)
 
     def action_move(self, entries: int) -> None:
         ids = self.ids

@@ -5,12 +5,14 @@ from __future__ import annotations
 from rich.style import Style
 from textual import events
 from textual.css.scalar import Scalar
+from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from tui.memory import Memory
 from tui.theme import style
+from tui.widgets.ground import Ground
 from tui.widgets.painted import LineWidget, strip
+from tui.widgets.sizes import keep, kept
 
 LEAST, MOST = 0.12, 0.7
 """Shares of the width that a pane can be given."""
@@ -19,7 +21,7 @@ STEP = 0.03
 """Of the width, that a key moves it."""
 
 
-class Divider(LineWidget):
+class Divider(Ground, LineWidget):
     """Sets the width of the sibling named `of`, which stands to its left or, with `right`, to its right.
 
     Beside a sibling of `1fr` the other side takes what is left.
@@ -28,6 +30,9 @@ class Divider(LineWidget):
     DEFAULT_CSS = """
     Divider { width: 1; height: 1fr; pointer: ew-resize; }
     """
+
+    class Moved(Message):
+        """The panes have other widths: what was laid out for the old ones is to be laid out anew."""
 
     def __init__(self, of: str, *, right: bool = False) -> None:
         super().__init__()
@@ -47,28 +52,25 @@ class Divider(LineWidget):
         assert isinstance(self.parent, Widget)
         here = self.pane.outer_size.width / max(self.parent.size.width, 1)
         self._give(here + (-steps if self.right else steps) * STEP)
+        keep(self, {self.of: self.share})
 
     def stand(self, is_needed: bool) -> None:
         """Where one pane is shown alone there is no border, and no width but the whole."""
-        self.display = is_needed
+        if self.display != is_needed:
+            self.display = is_needed
         if not is_needed:
-            self.pane.styles.width = None
+            self.pane.styles.width = self.pane.styles.max_width = None
         elif self.share:
+            self.pane.styles.max_width = "100%"  # what a style keeps small may be wanted larger
             self.pane.styles.width = Scalar.parse(f"{100 * self.share:.1f}%")
 
     def _give(self, share: float) -> None:
         self.share = min(max(share, LEAST), MOST)
         self.stand(True)
-        if (memory := _memory(self)) is not None:
-            memory.keep(self._kept_as, {**memory.sizes(self._kept_as), self.of: round(self.share, 3)})
-
-    @property
-    def _kept_as(self) -> str:
-        return f"panes {type(self.screen).__name__}"
+        self.post_message(self.Moved())
 
     def on_mount(self) -> None:
-        memory = _memory(self)
-        self.share = memory.sizes(self._kept_as).get(self.of, 0.0) if memory else 0.0
+        self.share = kept(self).get(self.of, 0.0)
         self.stand(self.display)
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
@@ -89,6 +91,8 @@ class Divider(LineWidget):
             self._held = False
             self.release_mouse()
             self.refresh()
+            if self.share:
+                keep(self, {self.of: self.share})
 
     def on_enter(self) -> None:
         self.refresh()
@@ -99,12 +103,7 @@ class Divider(LineWidget):
     def render_line(self, y: int) -> Strip:
         lit = self._held or self.mouse_hover
         look: Style = style(self.colours.accent if lit else self.colours.rule)
-        return strip(((("┃" if lit else " "), look),), self.size.width, self.ground)
-
-
-def _memory(widget: Widget) -> Memory | None:
-    memory = getattr(widget.app, "memory", None)
-    return memory if isinstance(memory, Memory) else None
+        return strip(((("┃" if lit else " "), look),), self.across, self.ground)
 
 
 def beside(widget: Widget | None) -> Divider | None:

@@ -7,8 +7,9 @@ from textual import events
 from textual.message import Message
 from textual.strip import Strip
 
+from tui.form.fields import Field
 from tui.form.form import Form, Row
-from tui.form.lines import row_line
+from tui.form.lines import columns, row_line
 from tui.widgets.painted import BLANK, LineView, strip
 
 
@@ -18,9 +19,11 @@ class FieldList(LineView, can_focus=True):
     class Picked(Message):
         """Somebody clicked a row."""
 
-        def __init__(self, place: int) -> None:
+        def __init__(self, place: int, back: bool) -> None:
             super().__init__()
             self.place = place
+            self.back = back
+            """Whether it was before the value, where the sign is that leads to the choice before."""
 
     class Scrolled(Message):
         """Other rows are in sight now."""
@@ -34,6 +37,11 @@ class FieldList(LineView, can_focus=True):
     @property
     def row(self) -> Row | None:
         return self.rows[self.cursor] if self.cursor < len(self.rows) else None
+
+    @property
+    def field(self) -> Field | None:
+        """That under the cursor; None on a heading."""
+        return self.row.field if self.row else None
 
     def show(self, form: Form, wanted: str) -> None:
         """The form's rows as they are now, the cursor on the row that had it, or the one in its place."""
@@ -69,13 +77,13 @@ class FieldList(LineView, can_focus=True):
     def on_click(self, event: events.Click) -> None:
         place = event.y + round(self.scroll_offset.y)
         if place < len(self.rows):
-            self.post_message(self.Picked(place))
+            self.post_message(self.Picked(place, back=event.x <= columns(self.cells)[0]))
 
     def render_line(self, y: int) -> Strip:
         place = y + round(self.scroll_offset.y)
         if place >= len(self.rows):
-            return strip(BLANK, self.size.width, self.ground)
+            return strip(BLANK, self.across, self.ground)
         is_here = place == self.cursor
         line = row_line(self.form, self.rows[place], self.cells, self.colours, is_here)
         ground = self.ground + Style(bgcolor=self.colours.cursor) if is_here else self.ground
-        return strip(line, self.size.width, ground)
+        return strip(line, self.across, ground)

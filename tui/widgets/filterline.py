@@ -22,9 +22,12 @@ PAUSE = 0.15
 
 
 class FilterLine(Vertical):
-    """Filters as one writes: enter keeps the filter, escape ends it. There while it is written or in force."""
+    """Filters as one writes. Enter and escape go back to the wall, the filter stays, until escape there ends it.
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "clear", "No filter", show=False)]
+    There while it is written or in force.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "Back to the wall", show=False)]
     DEFAULT_CSS = """
     FilterLine { height: auto; background: $surface; }
     FilterLine Painted { height: 1; }
@@ -79,17 +82,31 @@ class FilterLine(Vertical):
         if not self._problem:
             self._leave()
 
-    def action_clear(self) -> None:
+    def action_leave(self) -> None:
+        self._look()
+        if self._problem:  # what has no sense isn't kept
+            self.box.value, self._problem = self.wall.filter.text, ""
+        self._leave()
+
+    def clear(self) -> bool:
+        """Ends the filter; False where none is in force."""
+        if self.wall.filter.is_empty:
+            return False
         self.box.value = ""
         self._look()
         self._leave()
+        return True
 
     def _leave(self) -> None:
         self.display = not self.wall.filter.is_empty
-        self.wall.focus()
+        if self.box.has_focus:
+            self.wall.focus()
         self.tell()
 
     def on_descendant_focus(self) -> None:
+        self.tell()
+
+    def on_descendant_blur(self) -> None:
         self.tell()
 
     def tell(self) -> None:
@@ -102,7 +119,7 @@ class FilterLine(Vertical):
         elif self.wall.filter.is_empty:
             words, look = HELP, style(colours.faint)
         else:
-            words = f"{self.wall.told} · {'⏎ keeps · esc ends it' if self.box.has_focus else '/ changes it'}"
+            words = f"{self.wall.told} · {'⏎ keeps it' if self.box.has_focus else '/ changes it · esc ends it'}"
             look = style(colours.soft)
         lines: list[Line] = [((f" {line}", look),) for line in wrap(words, max(self.wall.size.width - 2, 10))]
         if self.told.size.height != len(lines):

@@ -81,7 +81,7 @@ class Heated:
         if turn is None or sampled is None or not sampled.tokens:
             return ""
         if turn.text and not any(self._spelt[turn.index].pieces):
-            return "not to be told apart: the model isn't loaded"
+            return "its tokenizer isn't loaded"
         return "not known: it wasn't learnt from, or not yet" if self.mode == "ratio" and not sampled.ratios else ""
 
     def reply(self, turn: TurnView, cells: int, colours: Palette) -> list[Line] | None:
@@ -95,7 +95,7 @@ class Heated:
             return None
         pieces = joined(spelling.pieces, found, turn.stop_reason == "stop")
         told = sum(len(text) for text, _ in pieces)
-        if told > LIMIT or (turn.text and not told):  # too much, or nobody is there who could decode it
+        if told > LIMIT or (turn.text and not any(spelling.pieces)):  # too much, or nobody is there to decode it
             return None
         shown = lines(pieces, self.mode, cells, colours)
         if turn.text is None:

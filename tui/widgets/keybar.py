@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rich.style import Style
 from textual import events
+from textual.keys import key_to_character
 from textual.strip import Strip
 
 from tui.actions import Action, Scope, actions, key_name
@@ -11,6 +12,9 @@ from tui.keymap import in_force
 from tui.text import width
 from tui.theme import style
 from tui.widgets.painted import LineWidget, strip
+
+WRITTEN: tuple[Scope, ...] = ("form", "edit", "ask", "search")
+"""Screens on which a field has the focus, so that a letter is a letter."""
 
 
 class KeyBar(LineWidget):
@@ -22,6 +26,7 @@ class KeyBar(LineWidget):
 
     def __init__(self, scope: Scope) -> None:
         super().__init__()
+        self.is_written = scope in WRITTEN
         self.table = [action for action in (*actions(scope), *actions("app")) if action.bar]
         self.labels: dict[str, str] = {}
         """Labels that say more than the table's for now, by action."""
@@ -43,10 +48,15 @@ class KeyBar(LineWidget):
             end = at + width(key) + width(label)
             self._places.append((at, end, action.action))
             at = end
-        return strip(tuple(pieces), self.size.width, self.ground)
+        return strip(tuple(pieces), self.across, self.ground)
 
     def _key(self, action: Action) -> str:
-        return key_name(action.keys_in(in_force(self.app)).partition(",")[0])
+        return key_name(self._keys(action)[0])
+
+    def _keys(self, action: Action) -> list[str]:
+        """Those that do it here: where one writes, none that would be written."""
+        keys = action.keys_in(in_force(self.app)).split(",")
+        return [key for key in keys if not (self.is_written and (key_to_character(key) or "\n").isprintable())]
 
     def _label(self, action: Action) -> str:
         return self.labels.get(action.name, action.label)
@@ -55,6 +65,8 @@ class KeyBar(LineWidget):
         room = self.size.width
         chosen: set[str] = set()
         for action in sorted(self.table, key=lambda action: -action.bar):
+            if not self._keys(action):
+                continue
             room -= width(self._key(action)) + width(self._label(action)) + 3
             if room < 0:
                 break

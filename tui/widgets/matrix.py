@@ -11,6 +11,7 @@ from textual.message import Message
 from tui.league.lines import COLUMN, NAME, heading, payoffs
 from tui.league.standings import Cell, League, Player
 from tui.widgets.painted import BLANK, Line, Painted
+from tui.words import plural
 
 
 class Matrix(Painted):
@@ -76,6 +77,16 @@ class Matrix(Painted):
         league = self.league
         if league is not None and 0 <= row < len(league.rows) and self._left <= column < len(league.columns):
             self._go(row, column, opened=event.chain > 1)
+        elif league is not None and row == len(league.rows):  # what says that there are more columns
+            self.action_move(0, 1)
+
+    def on_mouse_scroll_left(self, event: events.MouseScrollLeft) -> None:
+        event.stop()
+        self.action_move(0, -1)
+
+    def on_mouse_scroll_right(self, event: events.MouseScrollRight) -> None:
+        event.stop()
+        self.action_move(0, 1)
 
     def _go(self, row: int, column: int, opened: bool = False) -> None:
         league = self.league
@@ -102,7 +113,7 @@ class Matrix(Painted):
             lines.append(payoffs(league, player, columns, chosen if place == row else None, self.colours))
         more = len(league.columns) - len(columns)
         if more:
-            lines.append(((f" {more} more columns: ← →", None),))
+            lines.append(((f" {plural(more, 'more column')}: ← →", None),))
         self.show(lines)
         top, high = self.scroll_offset.y, max(self.size.height, 1)
         if not top <= row + 1 < top + high:

@@ -57,7 +57,7 @@ class Scrubber(LineWidget):
         told = lines(self.track, self.step, self._cells, self.colours)
         head: Line = ((f" {self.label}  ", style(self.colours.text, bold=True)),)
         line = (*(head if y == 0 else ((" " * self._left, None),)), *told[y]) if y < len(told) else BLANK
-        return strip(line, self.size.width, self.ground)
+        return strip(line, self.across, self.ground)
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         self._held = True

@@ -8,26 +8,34 @@ from typing import TYPE_CHECKING
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
+from textual.message import Message
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from tui.text import one_line
 from tui.theme import sign
+from tui.widgets.entries import Entries
 
 if TYPE_CHECKING:
-    from engine.sitting.table import Opponent, Place
+    from engine.sitting.company import Opponent, Place
 
 
 class Seating(Horizontal):
-    """What is highlighted is chosen; of roles several can be marked."""
+    """What is highlighted is chosen; of roles several can be marked.
+
+    By mouse, a second click marks a role, or says `Wanted` of an opponent: to begin with it.
+    """
+
+    class Wanted(Message):
+        """It may begin."""
 
     def __init__(self, places: Sequence[Place], opponents: Sequence[Opponent], *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.places, self.opponents = places, opponents
         self.marked: set[str] = set()
         self._tasks = OptionList(id="tasks", markup=False, compact=True)
-        self._roles = OptionList(id="roles", markup=False, compact=True)
-        self._players = OptionList(id="players", markup=False, compact=True)
+        self._roles = Entries(id="roles", markup=False, compact=True)
+        self._players = Entries(id="players", markup=False, compact=True)
 
     def compose(self) -> ComposeResult:
         lists = {"Task": self._tasks, "You speak for": self._roles, "Against": self._players}
@@ -82,6 +90,13 @@ class Seating(Horizontal):
         if event.option_list is self._tasks:
             self.marked &= set(self.place.roles)
             self._fill_roles()
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        event.stop()
+        if event.option_list is self._roles:
+            self.mark()
+        elif event.option_list is self._players:
+            self.post_message(self.Wanted())
 
     def _fill_roles(self) -> None:
         here, roles = self._roles.highlighted or 0, self.place.roles

@@ -75,7 +75,8 @@ class Setter(Vertical):
         self._tell()
 
     def refuse(self, why: str) -> None:
-        """The value stays in the field, to be mended."""
+        """The value stays in the field, to be mended; what is typed at once takes its place."""
+        self.field.select_all()
         self._tell(why)
 
     def on_choice_moved(self, message: Choice.Moved) -> None:

@@ -35,6 +35,9 @@ class Transcript(Painted):
     A cursor is on one of its turns, always one in sight. `trace` looks up an episode that memory has not.
     """
 
+    class Opened(Message):
+        """The turn under the cursor was clicked a second time."""
+
     class ScrolledUp(Message):
         """The reader left the end."""
 
@@ -42,6 +45,7 @@ class Transcript(Painted):
         super().__init__(id=id)
         self.store = store
         self.rollout_id = ""
+        self.nothing = "No episode is in play yet."
         self.heated = Heated(store.decode)
         self._trace = trace
         self._episode: EpisodeView | None = None
@@ -71,16 +75,24 @@ class Transcript(Painted):
     def focus_on(self, rollout_id: str, turn: int | None = None) -> None:
         """Reads an episode, from its end or from a turn of it."""
         if rollout_id != self.rollout_id:
-            self.rollout_id = rollout_id
-            self._episode = None
-            self._blocks.clear()
-            self._bands.clear()
-            self._spots = []
-            self.heated.clear()
-            self._cursor, self._sticks, self._looked_up = None, True, ""
-            self.update()
+            self._begin(rollout_id)
         if turn is not None:
             self.go_to(turn)
+
+    def read(self, rollout_id: str, turn: int | None = None) -> None:
+        """Reads an episode, also another one of the same id, from its beginning or from a turn of it."""
+        self._begin(rollout_id, 0)
+        if turn is not None:
+            self.go_to(turn)
+
+    def _begin(self, rollout_id: str, cursor: int | None = None) -> None:
+        self.rollout_id, self._episode, self._spots = rollout_id, None, []
+        for known in (self.heated, self._blocks, self._bands):
+            known.clear()
+        self._cursor, self._sticks, self._looked_up, self._shown = cursor, cursor is None, "", ()
+        if cursor is not None:
+            self.scroll_to(y=0, animate=False, immediate=True)
+        self.update()
 
     def follow_end(self) -> None:
         self._sticks, self._cursor = True, None
@@ -102,7 +114,8 @@ class Transcript(Painted):
         if spot is not None:
             top, high = self.scroll_offset.y, max(self.size.height, 1)
             if spot.top < top or spot.end > top + high:
-                self.scroll_to(y=spot.top if spot.top < top else min(spot.top, spot.end - high), animate=False)
+                y = spot.top if spot.top < top else min(spot.top, spot.end - high)
+                self.scroll_to(y=y, animate=False, immediate=True)
 
     def move(self, by: int) -> None:
         """Moves the cursor by turns."""
@@ -118,6 +131,12 @@ class Transcript(Painted):
         self.update()
         self.refresh()
         return self.heated.mode
+
+    def spell_anew(self) -> None:
+        """Tokens that had no text have one now."""
+        for known in (self.heated, self._blocks, self._bands):
+            known.clear()
+        self.update()
 
     # Painting
 
@@ -143,6 +162,8 @@ class Transcript(Painted):
         if key == self._shown:
             return
         self._shown = key
+        if self.heated.mode:
+            self.refresh_line(self.scroll_offset.y + self.size.height - 1)  # the legend
         held = None if self._sticks else self._at_top()
         self.show(self._lines(episode))
         if self._sticks:
@@ -165,11 +186,13 @@ class Transcript(Painted):
         for spot in self._spots:
             if spot.top <= y < spot.end and spot.left <= x < spot.right:
                 self.go_to(spot.turn)
+                if event.chain > 1:
+                    self.post_message(self.Opened())
 
     def render_line(self, y: int) -> Strip:
         if self.heated.mode and y == self.size.height - 1:
             line = cut(legend(self.heated.mode, self.colours, self.heated.lacking(self.turn)), self.cells)
-            return strip(line, self.size.width, self.ground + Style(bgcolor=self.colours.panel))
+            return strip(line, self.across, self.ground + Style(bgcolor=self.colours.panel))
         return super().render_line(y)
 
     def _lines(self, episode: EpisodeView | None) -> list[Line]:
@@ -228,7 +251,7 @@ class Transcript(Painted):
         return known[1]
 
     def _nothing(self) -> list[Line]:
-        words = "Looking it up in the record …" if self.rollout_id else "No episode is in play yet."
+        words = "Looking it up in the record …" if self.rollout_id else self.nothing
         return [BLANK, *(((f"  {line}", style(self.colours.soft)),) for line in wrap(words, self.cells - 4))]
 
     # Keeping still

@@ -57,9 +57,11 @@ class Wall(LineView, can_focus=True):
         """Seats new episodes and repaints the rows in sight that changed."""
         self._seat()
         self.set_line_count(len(self.rows))
-        top = self.scroll_offset.y
-        for y in range(top, top + self.size.height):
-            if self._painted.get(y) != self._key(y):
+        top, size, theme = self.scroll_offset.y, self.size, self.app.theme
+        for y in range(top, top + size.height):
+            key = self._key(y, size.width, theme)
+            if self._painted.get(y) != key:
+                self._painted[y] = key
                 self.refresh_line(y)
 
     def only(self, wanted: WallFilter) -> None:
@@ -99,16 +101,15 @@ class Wall(LineView, can_focus=True):
 
     def render_line(self, y: int) -> Strip:
         y += self.scroll_offset.y
-        self._painted[y] = self._key(y)
         episode = self._episode(y)
         if episode is None:
-            return strip(self._nothing(y), self.size.width, self.ground)
+            return strip(self._nothing(y), self.across, self.ground)
         colours = self.colours
         chosen = episode.id == self.focused_id
         phase = 2 if episode.id in self.rows.context else self._phase(episode)
-        line = row(episode, self.store, self.size.width, colours, chosen, phase, *self._stands(episode))
+        line = row(episode, self.store, self.across, colours, chosen, phase, *self._stands(episode))
         ground = self.ground + Style(bgcolor=colours.cursor) if chosen else self.ground
-        return strip(line, self.size.width, ground)
+        return strip(line, self.across, ground)
 
     def _nothing(self, y: int) -> Line:
         if y or len(self.rows) or self.filter.is_empty:
@@ -132,7 +133,7 @@ class Wall(LineView, can_focus=True):
             return 0
         return 1 if not self.filter.is_empty or self.store.clock() - episode.ended < FRESH else 2
 
-    def _key(self, y: int) -> tuple[object, ...]:
+    def _key(self, y: int, width: int, theme: str) -> tuple[object, ...]:
         """What the look of a row depends on."""
         episode = self._episode(y)
         if episode is None:
@@ -143,8 +144,8 @@ class Wall(LineView, can_focus=True):
             episode.revision,
             self._phase(episode),
             chosen,
-            self.size.width,
-            self.app.theme,
+            width,
+            theme,
             self._stands(episode),
             episode.id in self.rows.context,
         )
