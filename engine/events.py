@@ -192,7 +192,7 @@ class EventStream:
     _tokens: dict[tuple[str, int], TokensSampled] = field(default_factory=dict)
 
     def put(self, event: Event) -> None:
-        if isinstance(event, LIVE_EVENTS) and not self.live:
+        if not self.live and isinstance(event, LIVE_EVENTS):
             return
         if isinstance(event, TokensSampled):
             pending = self._tokens.get((event.rollout_id, event.turn))

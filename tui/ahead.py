@@ -16,7 +16,7 @@ from textual.css.stylesheet import Stylesheet
 if TYPE_CHECKING:
     from textual.app import App
 
-MODULES = ("tui.screens.run", "tui.screens.form")
+MODULES = ("tui.screens.run", "tui.screens.form", "tui.screens.steer", "tui.screens.replay", "tui.metrics.charts")
 """Those that Home's first frame doesn't wait for; others are read when they are needed."""
 
 STYLES = Path(__file__).parent / "screens"

@@ -75,11 +75,11 @@ async def show(app: SelfPlayApp, run: RunLike, ended: RunState | None = None) ->
     if app.session is not None:
         await app.session.close()
     app.session = Session(run, app.clock)
-    if ended is None:
-        app.session.begin()
-    else:
+    if ended is not None:
         app.session.show_only(ended)
     _show(app)
+    if ended is None:
+        app.call_after_refresh(app.session.begin)  # what it loads would keep the first frame waiting
 
 
 def _ask_to_replace(app: SelfPlayApp, item: Item) -> None:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from collections import deque
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-import numpy as np
+if TYPE_CHECKING:
+    import numpy as np
 
-Array = np.ndarray
+    Array = np.ndarray
+
 RECENT = 512
 """Values of a ledger whose spread is shown."""
 KEPT = 4096
@@ -37,6 +40,8 @@ class Series:
 
     def arrays(self) -> tuple[Array, Array]:
         """x and y, [n] each."""
+        import numpy as np  # once there is something to draw: a run's first frame would wait for it
+
         return np.asarray(self.xs, dtype=np.float64), np.asarray(self.ys, dtype=np.float64)
 
     def _thin(self, group: int) -> None:
@@ -105,6 +110,8 @@ def smoothed(ys: Array, strength: float) -> Array:
 
     It starts from the first values without leaning to 0 (as Adam's means do), and goes on over what isn't finite.
     """
+    import numpy as np
+
     finite = np.isfinite(ys)
     many = int(finite.sum())
     means = np.zeros((-(-many // BLOCK), BLOCK))

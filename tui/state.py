@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 
 from engine.events import (
     CheckpointSaved,
@@ -34,6 +34,8 @@ from tui.views import EpisodeView, Mark, Verdict, judged
 
 KEPT = 600
 """Episodes kept after they ended."""
+
+SPOKEN = (TurnStarted, TokensSampled, TurnFinished)
 
 LIVE = 4096
 """Episodes in play followed at most; more than a run can have."""
@@ -85,9 +87,13 @@ class Store:
         self.finished = 0
         """Episodes that ended."""
 
-    def fold(self, events: Iterable[Event]) -> None:
+    def fold(self, events: Sequence[Event]) -> None:
+        finished = [event.result for event in events if isinstance(event, EpisodeFinished)]
+        ended = {node.rollout.id for result in finished for node in result.walk()}
         for event in events:
-            self._fold(event)
+            # What was said in an episode that is over by now comes with its end.
+            if not (isinstance(event, SPOKEN) and event.rollout_id in ended):
+                self._fold(event)
         self._forget()
 
     def live(self) -> list[EpisodeView]:

@@ -10,12 +10,12 @@ from engine.events import EpisodeFinished, EvaluationFinished, RunState, StateCh
 from engine.types import GenerateResult, Rollout
 from tests.tui.fake import FakeStatus
 from tui import readouts
+from tui.drawing.cells import draw
 from tui.health import Finding, findings
 from tui.metrics.charts import charts
 from tui.state import Store
 from tui.text import width
 from tui.theme import DUSK
-from tui.widgets.chart import draw
 from tui.widgets.painted import Line, span
 from tui.words import count, elapsed, exact, label, memory, number, signed, sparkline
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.style import Style
@@ -11,11 +11,13 @@ from rich.style import Style
 from tui.braille import curve
 from tui.drawing.model import ChartModel, Curve
 from tui.drawing.scales import Axis, within
-from tui.series import Array
 from tui.text import fit, one_line, width
 from tui.theme import Palette, sign, style
 from tui.widgets.painted import Line, span, spread
 from tui.words import exact, signed
+
+if TYPE_CHECKING:
+    from tui.series import Array
 
 LABEL = 7
 """Cells left of the axis."""

@@ -6,13 +6,16 @@ A picture of it is made by `tui.widgets.chart.Chart` on the screen, and by `tui.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tui.drawing.scales import Axis, axis
-from tui.series import Array
 from tui.views import Mark
 from tui.words import plural
+
+if TYPE_CHECKING:
+    from tui.series import Array
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tui.series import Array
 from tui.words import number
+
+if TYPE_CHECKING:
+    from tui.series import Array
 
 STEPS = (1, 2, 2.5, 5, 10)
 """Between the values named on an axis, times a power of ten."""

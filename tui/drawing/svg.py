@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from xml.sax.saxutils import escape
 
 import numpy as np
@@ -10,9 +10,11 @@ import numpy as np
 from tui.drawing.cells import MARKS, mark_of, reading
 from tui.drawing.model import ChartModel, Curve
 from tui.drawing.scales import within
-from tui.series import Array
 from tui.text import one_line
 from tui.theme import DUSK, PAPER, Palette
+
+if TYPE_CHECKING:
+    from tui.series import Array
 
 T = TypeVar("T", float, Array)
 

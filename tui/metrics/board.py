@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,10 +15,13 @@ from tui.drawing.model import ChartModel, Curve
 from tui.metrics.charts import marks
 from tui.metrics.meanings import FAMILIES, meaning
 from tui.metrics.overlay import Recorded
-from tui.series import Array, Series, smoothed
+from tui.series import Series, smoothed
 from tui.state import Store
 from tui.text import one_line
 from tui.words import label
+
+if TYPE_CHECKING:
+    from tui.series import Array
 
 STRENGTHS = (0.0, 0.6, 0.9, 0.97)
 """Smoothing that is offered: how much of the mean so far stays with each new point."""

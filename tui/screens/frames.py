@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 from engine.events import RunState
 from tui import readouts
 from tui.health import findings
-from tui.metrics.charts import charts
 from tui.screens import following
 from tui.text import one_line
 from tui.theme import palette, style
 from tui.widgets.painted import Line, Painted, spread
 
 if TYPE_CHECKING:
+    from tui.drawing.model import ChartModel
     from tui.screens.run import RunScreen
+    from tui.state import Store
 
 NAMED = 32
 """Cells that the names of all panes take more than that of one."""
@@ -88,7 +89,7 @@ class Frames:
         key = (screen.store.facts, screen.plots.size, screen.app.theme)
         if key != self._plotted or everything:
             self._plotted = key
-            await screen.plots.show(charts(screen.store))
+            await screen.plots.show(_charts(screen.store))
 
     def _draw_header(self) -> None:
         screen = self._screen
@@ -127,3 +128,11 @@ class Frames:
 
     def _seen(self, number: int) -> bool:
         return not self._screen.single or self._screen.active == number
+
+
+def _charts(store: Store) -> list[ChartModel]:
+    if not store.series:
+        return []
+    from tui.metrics.charts import charts  # with numpy, for which a run's first frame would wait
+
+    return charts(store)

@@ -16,10 +16,7 @@ from tui import commands
 from tui.actions import bindings
 from tui.screens import following, reading, walling
 from tui.screens.frames import Frames
-from tui.screens.play import PlayScreen
 from tui.screens.questions import Questions
-from tui.screens.replay import ReplayScreen
-from tui.screens.steer import SteerScreen
 from tui.session import Session
 from tui.widgets.board import HIGH, WIDE
 from tui.widgets.divider import Divider
@@ -195,6 +192,8 @@ class RunScreen(Screen[None]):
         self.frames.draw_lists()
 
     def action_steer(self) -> None:
+        from tui.screens.steer import SteerScreen
+
         self.app.push_screen(SteerScreen(self.session))
 
     def action_prompts(self) -> None:
@@ -218,9 +217,13 @@ class RunScreen(Screen[None]):
         self.plots.action_open()
 
     def action_replay(self) -> None:
+        from tui.screens.replay import ReplayScreen
+
         self.app.push_screen(ReplayScreen(self.session.run.folder))
 
     def action_play(self) -> None:
+        from tui.screens.play import PlayScreen
+
         self.app.push_screen(PlayScreen(self.session))
 
     def action_answer(self) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tui.screens.league import LeagueScreen
 from tui.widgets.filterline import FilterLine, open_line
 
 if TYPE_CHECKING:
@@ -33,6 +32,7 @@ def end_filter(screen: RunScreen) -> bool:
 
 def league(screen: RunScreen) -> None:
     """Shows it; the episode that is chosen there is read here."""
+    from tui.screens.league import LeagueScreen
 
     def chosen(rollout_id: str | None) -> None:
         if rollout_id is not None:

@@ -13,16 +13,16 @@ run, and `tui.metrics.overlay.read` the series of a run's folder.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from textual import events
 from textual.message import Message
 from textual.strip import Strip
 
-from tui.drawing.cells import LABEL, draw, step_at
-from tui.drawing.model import ChartModel, Curve
 from tui.widgets.painted import BLANK, Line, LineWidget, strip
 
-__all__ = ["Chart", "ChartModel", "Curve"]
+if TYPE_CHECKING:
+    from tui.drawing.model import ChartModel
 
 
 class Chart(LineWidget):
@@ -62,11 +62,15 @@ class Chart(LineWidget):
 
     def step_at(self, x: int) -> float | None:
         """The step that is shown in a column of the widget; None beside the curves."""
+        from tui.drawing.cells import LABEL, step_at
+
         wide = self.size.width - LABEL - 2
         cell = x - LABEL - 1
         return step_at(cell, self.model.x_range, wide) if self.model and 0 <= cell < wide else None
 
     def render_line(self, y: int) -> Strip:
+        from tui.drawing.cells import draw
+
         key = (self.model, self.size, self.app.theme)
         if self._drawn[0] != key:
             lines = draw(self.model, self.across, self.size.height, self.colours) if self.model else []

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.message import Message
 
-from tui.drawing.model import ChartModel
 from tui.widgets.chart import Chart
+
+if TYPE_CHECKING:
+    from tui.drawing.model import ChartModel
 
 LOW, HIGH = 8, 14
 """Lines of a chart, at least and at most."""
