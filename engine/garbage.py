@@ -9,20 +9,23 @@ from __future__ import annotations
 import gc
 
 SELDOM = 10
-"""How many times as rare as Python's own full collections are."""
+"""How many times as rare as otherwise full collections are."""
 
 
 class Settled:
     """From a run's loading to its end; nothing of it is left after `release`."""
 
     def __init__(self) -> None:
-        self._before: tuple[int, int, int] | None = gc.get_threshold()
-        young, middle, old = self._before
+        self._holds = True
+        young, middle, old = gc.get_threshold()
         gc.set_threshold(young, middle, SELDOM * old)
         gc.freeze()
 
     def release(self) -> None:
-        if self._before is not None:
-            gc.set_threshold(*self._before)
+        """Lets go, once. What others froze is thawed too, for Python can't tell: the model would stay with it."""
+        if self._holds:
+            self._holds = False
+            # divided, not put back as it was: of two runs the one that began first may end first
+            young, middle, old = gc.get_threshold()
+            gc.set_threshold(young, middle, old // SELDOM)
             gc.unfreeze()
-            self._before = None

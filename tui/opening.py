@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -79,7 +80,9 @@ async def show(app: SelfPlayApp, run: RunLike, ended: RunState | None = None) ->
         app.session.show_only(ended)
     _show(app)
     if ended is None:
-        app.call_after_refresh(app.session.begin)  # what it loads would keep the first frame waiting
+        drawn = asyncio.Event()
+        app.call_after_refresh(drawn.set)  # what the run loads would keep the first frame waiting
+        app.session.begin(drawn)
 
 
 def _ask_to_replace(app: SelfPlayApp, item: Item) -> None:

@@ -29,6 +29,7 @@ class Session:
         """Live events dropped because nobody drained in time."""
         self._stream = run.watch()
         self._task: asyncio.Task[None] | None = None
+        self._started = False
         self._recalling = asyncio.create_task(self._recall(self.store.step)) if self.store.step else None
 
     @property
@@ -40,10 +41,10 @@ class Session:
         """Whether the run is still at work, so that leaving it means stopping it."""
         return self._task is not None and not self._task.done()
 
-    def begin(self) -> None:
-        """Starts the run; it ends by itself or by `stop`."""
+    def begin(self, shown: asyncio.Event | None = None) -> None:
+        """Starts the run, if asked for only once it is `shown`; it ends by itself or by `stop`."""
         self.run.attended = True
-        self._task = asyncio.create_task(self._play(), name=f"run {self.run.name}")
+        self._task = asyncio.create_task(self._play(shown), name=f"run {self.run.name}")
 
     def show_only(self, state: str) -> None:
         """For a run that has ended: its record, without starting it."""
@@ -71,6 +72,8 @@ class Session:
         """Ends the run cleanly, its state saved; returns when it has ended."""
         if self._task is None:
             return
+        if not self._started:
+            self._task.cancel()
         await self.run.stop()
         await asyncio.wait([self._task])
         self.drain()
@@ -89,7 +92,10 @@ class Session:
         except EngineError:
             return  # who reads the record for its own sake is told what is wrong with it
 
-    async def _play(self) -> None:
+    async def _play(self, shown: asyncio.Event | None) -> None:
+        if shown is not None:
+            await shown.wait()
+        self._started = True
         try:
             await self.run.start()
         except Exception as error:  # whatever it is, the person watching must read it, and the app live on

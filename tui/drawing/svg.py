@@ -16,7 +16,7 @@ from tui.theme import DUSK, PAPER, Palette
 if TYPE_CHECKING:
     from tui.series import Array
 
-T = TypeVar("T", float, Array)
+T = TypeVar("T", float, "Array")
 
 WIDTH, HEIGHT = 800, 420
 LEFT, RIGHT, TOP, LINE, BOTTOM = 64, 20, 34, 18, 44
