@@ -143,6 +143,16 @@ class Life:
     async def _close(self) -> None:
         self._ending = True
         self._pace.stop_clock()
+        try:
+            await self._let_go_of_model()
+        finally:  # whatever comes of that, the folder is free for who resumes it
+            with contextlib.suppress(StoreError):
+                self._store.record_state(self._pace.state, self._pace.reason)
+            self._store.close()
+            if self._settled is not None:
+                self._settled.release()
+
+    async def _let_go_of_model(self) -> None:
         if self._pace.state is RunState.FINISHED:
             await self.table.finish()  # what a person began is played to its end
         await self.table.close()
@@ -152,11 +162,6 @@ class Life:
             self._keeper.closed = True
             if self.trainer:
                 await self.trainer.close()
-        with contextlib.suppress(StoreError):
-            self._store.record_state(self._pace.state, self._pace.reason)
-        self._store.close()
-        if self._settled is not None:
-            self._settled.release()
 
     def _engine_failed(self, error: BaseException) -> None:
         """The device thread died: whatever the work waits for will never come."""

@@ -15,7 +15,7 @@ import asyncio
 import json
 import random
 import shutil
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -58,7 +58,7 @@ class Past:
                 raise RunError(f"{folder}: the earlier self kept there can't be read: {error}") from error
 
     async def keep_up(
-        self, trainer: LocalTrainer, step: int, config: PastConfig, guests: Collection[str] = ()
+        self, trainer: LocalTrainer, step: int, config: PastConfig, guests: Callable[[], Collection[str]] = tuple
     ) -> None:
         """Take a snapshot if one is due: as soon as there is a share, then every so many steps.
 
@@ -70,7 +70,8 @@ class Past:
             taken = [*self._taken, [step, version]]
             self._taken = taken[-config.keep :]
             drawn = {player(step) for step, _ in self._taken}
-            await trainer.device.call(_dismiss, trainer, drawn.union(self._met, guests))
+            # asked only now: somebody may have sat down while the snapshot was written
+            await trainer.device.call(_dismiss, trainer, drawn.union(self._met, guests()))
             # a checkpoint that is being written may still name who has left just now
             await asyncio.to_thread(_delete, self.root, {step for step, _ in taken})
 

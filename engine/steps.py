@@ -73,7 +73,7 @@ class Stepper:
         course = self._course
 
         async def keep_up() -> None:
-            await course.past.keep_up(self.trainer, course.step, course.config.past, guests())
+            await course.past.keep_up(self.trainer, course.step, course.config.past, guests)
 
         await insist(keep_up, self._pace)
         began = time.monotonic()

@@ -7,6 +7,7 @@ import json
 import shutil
 import sqlite3
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -161,8 +162,8 @@ async def test_snapshots_that_nothing_needs_go_and_going_back_meets_the_same_one
         assert facts(again)[1:] == facts(whole)[1:]
 
 
-async def test_who_is_played_against_now_stays_a_player_until_that_is_over(tmp_path):
-    there = ["base", "policy", "average-3"]
+def keeping(there: list[str], saving: Callable[[], None] = lambda: None) -> Any:
+    """A trainer with these players; `saving` happens while a snapshot is written."""
 
     class Adapters:
         players = property(lambda self: list(there))
@@ -172,20 +173,35 @@ async def test_who_is_played_against_now_stays_a_player_until_that_is_over(tmp_p
         return function(*arguments)
 
     async def save_player(name: str, folder: Path) -> int:
+        saving()
         there.append(name)
         return 0
 
-    trainer: Any = SimpleNamespace(adapters=Adapters(), device=SimpleNamespace(call=call), save_player=save_player)
+    return SimpleNamespace(adapters=Adapters(), device=SimpleNamespace(call=call), save_player=save_player)
+
+
+async def test_who_is_played_against_now_stays_a_player_until_that_is_over(tmp_path):
+    there = ["base", "policy", "average-3"]
+    trainer = keeping(there)
     past, config = Past(tmp_path / "past"), setup(share=1.0, every=1, keep=1)
     for step in range(2):
         await past.keep_up(trainer, step, config.past)
     past.seated([EpisodeRequest("e")], arena(), config)  # against that of step 1
-    await past.keep_up(trainer, 2, config.past, guests={player(1)})
+    await past.keep_up(trainer, 2, config.past, lambda: {player(1)})
     past.seated([EpisodeRequest("e")], arena(), config)  # against that of step 2
-    await past.keep_up(trainer, 3, config.past, guests={player(1)})
+    await past.keep_up(trainer, 3, config.past, lambda: {player(1)})
     assert there == ["base", "policy", "average-3", player(1), player(2), player(3)]
     await past.keep_up(trainer, 4, config.past)
     assert there == ["base", "policy", "average-3", player(2), player(4)]
+
+
+async def test_who_sits_down_while_a_snapshot_is_written_keeps_whom_they_play(tmp_path):
+    there, guests = ["policy"], set[str]()
+    trainer = keeping(there, lambda: guests.update({player(0)}.intersection(there)))
+    past, config = Past(tmp_path / "past"), setup(share=1.0, every=1, keep=1)
+    for step in range(2):
+        await past.keep_up(trainer, step, config.past, lambda: set(guests))
+    assert there == ["policy", player(0), player(1)]
 
 
 def test_where_a_checkpoint_cannot_be_read_no_snapshot_is_deleted(tmp_path):

@@ -117,6 +117,7 @@ class SelfPlayApp(App[None], inherit_bindings=False):
             self.say(problem, "warning")
         # what was made so far stays: left out of full collections, each of those stops the screen 30 ms less
         self.call_after_refresh(gc.freeze)
+        self.call_after_refresh(gc.enable)  # the command line waits with it for the first frame
         self.set_timer(0.2, self._read_ahead)
         self.set_interval(1 / (2 * self.fps), self._tick)
         self.set_interval(1.0, self.leaving.look_at_terminal)
@@ -173,6 +174,10 @@ class SelfPlayApp(App[None], inherit_bindings=False):
 
     async def on_run_screen_again(self) -> None:
         await opening.again(self)
+
+    async def on_run_screen_left(self) -> None:
+        await opening.close(self)  # before Home looks whose folder is in use
+        await self.pop_screen()
 
     def on_steer_screen_back_wanted(self, message: SteerScreen.BackWanted) -> None:
         from tui import branching

@@ -57,10 +57,16 @@ def step_once(screen: Screen[Any], session: Session) -> None:
         session.run.pause()
         say(screen, "Paused. The same key again learns one step.")
     elif session.state in ENDED:
-        say(screen, f"The run has {session.state.value}: resume it from Home to take a step.", "warning")
+        say(screen, _to_go_on(session), "warning")
     else:
         say(screen, "The model is still loading.")
     session.drain()
+
+
+def _to_go_on(session: Session) -> str:
+    if session.state is RunState.FINISHED:
+        return f"The run has finished. To go on: selfplay-tui resume {session.run.name} --steps MORE"
+    return f"The run has {session.state.value}: resume it from Home to take a step."
 
 
 def checkpoint(screen: Screen[Any], session: Session) -> None:

@@ -54,6 +54,14 @@ class Leaving:
         self._task = asyncio.create_task(self._leave(code))
 
     async def _leave(self, code: int | None) -> None:
+        try:
+            code, words = await self._stopped(code)
+        except Exception as error:  # whoever asked may be a signal, and not ask again
+            code, words = code or 1, f"{error}" or type(error).__name__
+        self._end(code or 0, words)
+
+    async def _stopped(self, code: int | None) -> tuple[int | None, str]:
+        """Lets go of the run; the exit code, and what there is to say of it."""
         session = self._app.session
         words = ""
         if session is not None:
@@ -68,7 +76,7 @@ class Leaving:
                 kept = session.store.checkpoint
                 goes_on = f"resuming goes on from step {kept.step}" if kept else "it has no checkpoint yet"
                 words = f"{session.run.name} failed: {session.store.reason}; {goes_on}"
-        self._end(code or 0, words)
+        return code, words
 
     def _end(self, code: int, words: str) -> None:
         self._app.exit(return_code=code, message=Text(one_line(words)) if words else None)

@@ -41,6 +41,11 @@ class Session:
         """Whether the run is still at work, so that leaving it means stopping it."""
         return self._task is not None and not self._task.done()
 
+    @property
+    def only_read(self) -> bool:
+        """Whether the run was opened without being started."""
+        return self._task is None
+
     def begin(self, shown: asyncio.Event | None = None) -> None:
         """Starts the run, if asked for only once it is `shown`; it ends by itself or by `stop`."""
         self.run.attended = True
@@ -82,7 +87,7 @@ class Session:
         """Stops watching a run that has ended, or was only opened to be read."""
         self.run.unwatch(self._stream)
         await self.run.table.close()
-        if self._task is None:
+        if self.only_read:
             await self.run.stop()
 
     async def _recall(self, step: int) -> None:

@@ -89,7 +89,7 @@ class Store:
 
     def fold(self, events: Sequence[Event]) -> None:
         finished = [event.result for event in events if isinstance(event, EpisodeFinished)]
-        ended = {node.rollout.id for result in finished for node in result.walk()}
+        ended = {node.rollout.id for result in finished for node in result.walk() if node.rollout.error is None}
         for event in events:
             # What was said in an episode that is over by now comes with its end.
             if not (isinstance(event, SPOKEN) and event.rollout_id in ended):

@@ -85,6 +85,30 @@ async def test_quitting_twice_leaves_at_once() -> None:
     assert app.return_code == 1
 
 
+async def test_a_run_that_cannot_be_stopped_keeps_nobody_in() -> None:
+    run = still()
+
+    async def broken() -> None:
+        raise OSError("the disk is gone")
+
+    run.stop = broken  # type: ignore[method-assign]
+    app = watching(run)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await play(pilot, run, 3)
+        app.leaving.leave(128 + 15)  # as a signal asks, once
+        await until(pilot, lambda: app._exit)
+    assert app.return_code == 128 + 15
+
+
+async def test_a_toast_is_shown_to_its_last_word() -> None:
+    app = demo_app()
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+        await pilot.pause()
+        app.say("The run has finished. To go on: selfplay-tui resume kuhn_poker-1 --steps MORE", "warning")
+        await until(pilot, lambda: "The run has finished" in seen(app))
+        assert "MORE" in seen(app)
+
+
 async def test_a_failed_run_is_the_return_code() -> None:
     run = still()
     app = watching(run)

@@ -151,6 +151,34 @@ async def test_a_finished_run_is_opened_and_not_started_and_another_is_resumed()
         assert opened == [Path("runs/nim-2"), Path("runs/kuhn-1")]
 
 
+async def test_a_finished_run_that_was_read_can_be_opened_again() -> None:
+    run = still()
+    app = demo_app(make=lambda: run)
+    async with app.run_test() as pilot:
+        await pilot.pause()
+        app.home.post_message(HomeScreen.Chosen(RUNS[0]))
+        await until(pilot, lambda: isinstance(app.screen, RunScreen))
+        await until(pilot, lambda: "o reads its episodes" in seen(app))
+        assert run.calls == []
+        await pilot.press("escape")
+        await until(pilot, lambda: isinstance(app.screen, HomeScreen))
+        assert run.calls == ["stop"]  # which frees its folder
+        assert app.session is None
+
+
+async def test_tab_and_enter_return_to_the_run_at_work() -> None:
+    app = demo_app(make=still)
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: "kuhn-1" in seen(app))
+        await pilot.press("tab", "down", "shift+tab")  # the cursor was on another run
+        app.home.post_message(HomeScreen.Chosen(PRESETS[0]))
+        await until(pilot, lambda: isinstance(app.screen, RunScreen))
+        await pilot.press("escape")
+        await until(pilot, lambda: isinstance(app.screen, HomeScreen) and "at work" in seen(app))
+        await pilot.press("tab", "enter")
+        await until(pilot, lambda: isinstance(app.screen, RunScreen))
+
+
 async def test_what_has_a_problem_says_it_and_does_not_start() -> None:
     app = demo_app()
     async with app.run_test(size=(80, 24), notifications=True) as pilot:
@@ -248,6 +276,16 @@ async def test_a_run_at_work_goes_on_and_can_be_returned_to() -> None:
         assert "stop" not in run.calls
         await pilot.press("tab", "home", "enter")
         await until(pilot, lambda: isinstance(app.screen, RunScreen) and "step 2/100" in seen(app))
+
+
+async def test_enter_starts_what_is_chosen_also_where_nothing_has_the_focus() -> None:
+    run = still(episodes=4)
+    app = demo_app(make=lambda: run)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: app.home.preset_list.highlighted is not None)
+        app.home.set_focus(None)
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, RunScreen))
 
 
 async def test_another_run_is_begun_only_after_the_one_at_work_was_stopped() -> None:

@@ -130,6 +130,13 @@ def test_the_status_line_fits_and_keeps_state_and_step(cells: int) -> None:
         assert "41/100" in words([line])
 
 
+def test_of_a_run_that_is_not_loaded_no_rates_are_told() -> None:
+    status = FakeStatus(step=0, steps=100, version=0, tokens_generated=5000)
+    assert words([readouts.status(RunState.FINISHED, 100, status, 160, DUSK)]).split() == [
+        "✓", "finished", "step", "100/100", "━" * 12,
+    ]  # fmt: skip
+
+
 def test_the_reward_table_has_a_row_a_role_and_one_a_function() -> None:
     made = Store(lambda _: "", lambda: 0.0)
     for reward in (1.0, 0.0):
@@ -138,12 +145,12 @@ def test_the_reward_table_has_a_row_a_role_and_one_a_function() -> None:
         rollout.breakdown = {"outcome": {"A": reward}, "format": {"A": 0.1}}
         made.fold([EpisodeFinished(GenerateResult(rollout))])
     shown = words(readouts.rewards(made, 60, DUSK)).splitlines()
-    assert [line.split()[:2] for line in shown[1:4]] == [["●", "A"], ["outcome", "+0.50"], ["format", "+0.10"]]
+    assert [line.split()[:2] for line in shown[1:4]] == [["●", "A"], ["format", "+0.10"], ["outcome", "+0.50"]]
     assert "+0.60" in shown[1]
     assert [line.split()[:5] for line in shown[6:]] == [
         ["●", "A", "+0.10", "█", "█"],
-        ["outcome", "×1", "83%", "+0.00", "█"],
         ["format", "×1", "17%", "+0.10", "█"],
+        ["outcome", "×1", "83%", "+0.00", "█"],
     ]
     made.fold([StepFinished(1, {})])
     assert words(readouts.rewards(made, 60, DUSK)).splitlines()[1].split()[2:] == ["–", "+0.60", "+0.60"]

@@ -23,6 +23,7 @@ from tui.actions import actions
 from tui.app import SelfPlayApp
 from tui.interface import RunInfo
 from tui.replay.feed import PIN
+from tui.replay.pins import Pin
 from tui.screens import replay
 from tui.screens.home import HomeScreen
 from tui.screens.recordpanes import FEED, PAGE, PLOTS, READ, STEP
@@ -405,6 +406,24 @@ async def test_more_is_read_at_the_end_of_what_was_found(folder: Path, monkeypat
         await pilot.press(*["down"] * 9)
         await until(pilot, lambda: len(screen.searched.found.hits) == 20)
         assert screen.hits.place == 9
+
+
+async def test_the_last_turn_is_read_behind_a_note_too(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = demo_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot, folder)
+        screen.reading.pins.marked = {"28": Pin(3, "take this")}
+        await pilot.press("slash", *"take")
+        search = app.screen
+        assert isinstance(search, SearchScreen)
+        await until(pilot, lambda: search.searched.found.hits and not search._left)
+        turns = search.searched.found.total
+        monkeypatch.setattr("tui.screens.search.MORE", turns - 1)
+        await pilot.press("backspace")
+        await pilot.press("e")
+        await until(pilot, lambda: len(search.searched.found.hits) == turns)
+        search.hits.action_move(turns)
+        await until(pilot, lambda: len(search.searched.found.hits) == turns + 1)
 
 
 @pytest.mark.parametrize("size", SIZES)

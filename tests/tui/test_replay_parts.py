@@ -23,7 +23,7 @@ from tests.tui.played import UPSET, add_step, evaluate, record
 from tui.league.standings import Player, Standings
 from tui.replay import feed, figures
 from tui.replay.desk import Desk, collected_later
-from tui.replay.pins import Pin, PinError, Pins
+from tui.replay.pins import NOTE, Pin, PinError, Pins
 from tui.replay.record import Record, read_into, view
 from tui.replay.strength import Strength
 from tui.replay.track import Track, lines, marks
@@ -413,6 +413,14 @@ def test_a_summary_says_how_often_and_when() -> None:
     line = told([summary(found, 0, "", 100, DUSK)])
     assert "5 turns from step 3 to 9, the first 1 shown" in line
     assert "12 steps to index" in told([summary(found, 12, "", 100, DUSK)])
+
+
+def test_notes_are_no_turns_where_those_shown_are_counted() -> None:
+    note, turn = Hit("9", 2, NOTE, "", False, None), Hit("1", 3, 0, "First", False, None)
+    assert "2 turns from step 3 to 9, the first 1 shown" in told(
+        [summary(Found([note, turn], 2, {3: 1, 9: 1}), 0, "", 100, DUSK)]
+    )
+    assert "shown" not in told([summary(Found([note, turn], 1, {3: 1}), 0, "", 100, DUSK)])
 
 
 def test_the_course_has_a_bar_a_step_or_as_many_as_fit() -> None:

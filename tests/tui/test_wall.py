@@ -9,7 +9,7 @@ import pytest
 from textual.pilot import Pilot
 
 from engine.events import EpisodeFinished, EpisodeStarted, TurnFinished, TurnStarted
-from engine.types import GenerateResult, Rollout
+from engine.types import Completion, GenerateResult, Rollout, Turn
 from tests.tui.clock import Clock
 from tests.tui.fake import FakeRun
 from tests.tui.look import SIZES, burst, play, seen, still, until, watching
@@ -37,6 +37,7 @@ async def trees(pilot: Pilot[Any], run: FakeRun) -> RunScreen:
             run.emit(TurnStarted(name, 0, "First", "policy", [{"role": "user", "content": "Begin."}]))
             run.emit(TurnFinished(name, 0, "First", f"zugzwang in {name}", 3, "stop"))
     ended = Rollout("t3.1", "match", rewards={"First": -1.0, "Second": 1.0})
+    ended.turns.append(Turn("First", 0, [{"role": "user", "content": "Begin."}], Completion("zugzwang in t3.1")))
     run.emit(EpisodeFinished(GenerateResult(ended)))
     assert app.session is not None
     app.session.drain()

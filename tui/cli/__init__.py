@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -23,7 +24,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser().parse_args(argv, unless_told)
     try:
         if commands.opens_app(args):
-            return supervised(lambda: args.command(args), lambda: commands.folders(args))
+            return supervised(lambda: _in_app(args), lambda: commands.folders(args))
         return args.command(args)
     except (UsageError, presets.PresetError, ConfigError, StoreError) as error:
         return refuse(error)
@@ -33,3 +34,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Whoever read our output has left; nothing more can be written to it, not even by Python's own exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+
+
+def _in_app(args: argparse.Namespace) -> int:
+    gc.disable()  # until the first frame, for which nothing is made that could go
+    return args.command(args)

@@ -38,8 +38,8 @@ def status(state: RunState, step: int, found: StatusLike, cells: int, colours: P
         (5, (("  ", soft), (memory(found.memory), plain))),
         (4, (("  ", soft), (elapsed(found.seconds), plain))),
     ]
-    if not found.version and not found.tokens_generated:
-        parts = parts[:2]  # not loaded: it has no other numbers yet
+    if not found.version and not found.generation_rate:
+        parts = parts[:2]  # not loaded: it has no other numbers
     room = cells - span(line)
     kept: set[int] = set()
     for rank, part in sorted(parts, key=lambda ranked: ranked[0]):

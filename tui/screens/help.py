@@ -28,11 +28,19 @@ NUMBERED: dict[Scope, tuple[str, str]] = {
 }
 """Actions whose keys are numbers, told in one line."""
 
-MOVING = (
+MOUSE = ("mouse", "a click chooses, a second one opens; titles and borders can be dragged, keys clicked")
+
+AMONG_EPISODES = (
     ("↑ ↓", "choose an episode; in other panes, scroll"),
     ("⏎", "read the chosen episode"),
     ("tab", "next pane"),
-    ("mouse", "a click chooses, a second one opens; titles and borders can be dragged, keys clicked"),
+    MOUSE,
+)
+ELSEWHERE = (
+    ("↑ ↓", "choose a line; where there is none to choose, scroll"),
+    ("⏎", "open or change the chosen line"),
+    ("tab", "next pane, list or field"),
+    MOUSE,
 )
 
 SIGNS = (
@@ -110,7 +118,7 @@ def rows(here: Scope, cells: int, colours: Palette, keymap: Mapping[str, str]) -
             entries.append(NUMBERED[scope])
         section(SCOPES[scope], entries, told)
         if scope == here:
-            section("Moving", list(MOVING))
+            section("Moving", list(AMONG_EPISODES if here == "run" else ELSEWHERE))
     section("Signs", list(SIGNS))
     themes = ", ".join(p.title for p in PALETTES.values())
     section("Themes", [("t", themes)])

@@ -167,7 +167,7 @@ class HomeScreen(Screen[None]):
             self._shown["live"] = self.live
             is_marked = self.live.name in {r.name for r in self.marked.values()}
             options.insert(0, Option(live_entry(self.live, cells, colours, is_marked=is_marked), id="live"))
-        refill(self.run_list, options)
+        refill(self.run_list, options, newcomer="live")
         self.stack.want(self.run_pane, max(RUNS, min(len(options) + 1, round(SHARE * self.size.height))))
         self._tell_empty(bool(presets), bool(options), cells, colours)
         if self.focused is None:

@@ -31,12 +31,14 @@ def of(shown: int, whole: int) -> str:
     return str(whole) if shown >= whole else f"{shown} of {whole}"
 
 
-def refill(options: OptionList, new: list[Option]) -> None:
-    """Replaces the options, keeping the highlight on the one that had it."""
-    held = options.highlighted_option
+def refill(options: OptionList, new: list[Option], newcomer: str = "") -> None:
+    """Replaces the options, keeping the highlight on the one that had it; `newcomer` has it when it comes in."""
+    held, before = options.highlighted_option, [option.id for option in options.options]
     options.clear_options()
     options.add_options(new)
     ids = [option.id for option in new if not option.disabled]
     if ids:
         wanted = held.id if held is not None and held.id in ids else ids[0]
+        if newcomer in ids and newcomer not in before:
+            wanted = newcomer
         options.highlighted = [option.id for option in new].index(wanted)

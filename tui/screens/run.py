@@ -41,6 +41,9 @@ class RunScreen(Screen[None]):
     class Again(Message):
         """A run that failed or was stopped is to be resumed."""
 
+    class Left(Message):
+        """A run that was only read is read no more."""
+
     def __init__(self, session: Session, fps: int = 10) -> None:
         super().__init__()
         self.session = session
@@ -56,6 +59,8 @@ class RunScreen(Screen[None]):
         self.banner = Painted(id="banner", focusable=False)
         self.wall = Wall(self.store, id="wall")
         self.transcript = Transcript(self.store, trace=partial(reading.trace, self), id="reader")
+        if self.session.state is RunState.FINISHED:
+            self.transcript.nothing = "The run has finished. o reads its episodes from the record."
         self.rewards = Painted(id="reward-table")
         self.plots = Plots(id="charts")
         self.health = Painted(id="findings")
@@ -249,5 +254,7 @@ class RunScreen(Screen[None]):
             return
         if self.maximised and not self.narrow:
             self.action_maximise()
+        elif self.session.only_read:
+            self.post_message(self.Left())
         else:
             self.app.pop_screen()

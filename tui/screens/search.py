@@ -173,10 +173,15 @@ class SearchScreen(Ground, ModalScreen[Searched | None]):
     def on_pick_list_picked(self, message: PickList.Picked) -> None:
         self.searched.place = message.place
         found = self.searched.found
-        if message.place + 1 == len(found.hits) < found.total:
+        if message.place + 1 == len(found.hits) and turns(found) < found.total:
             self.run_worker(self._search(message.place), group="search", exclusive=True, exit_on_error=False)
         if message.opened:
             self.action_goto()
+
+
+def turns(found: Found) -> int:
+    """How many of the hits are turns; the others are notes, which aren't counted in its total."""
+    return sum(hit.turn != NOTE for hit in found.hits)
 
 
 def summary(found: Found, left: int, problem: str, cells: int, colours: Palette) -> Line:
@@ -185,12 +190,13 @@ def summary(found: Found, left: int, problem: str, cells: int, colours: Palette)
         return cut(((f" ✗ {one_line(problem)}", style(colours.bad)),), cells)
     soft = style(colours.soft)
     late: Line = ((f"{left:,} steps to index ", style(colours.watch)),) if left else ()
+    shown = turns(found)
     if not found.total:
-        notes = sum(hit.turn == NOTE for hit in found.hits)
+        notes = len(found.hits) - shown
         return spread(((f" {plural(notes, 'note')} of yours" if notes else " ", style(colours.text)),), late, cells)
     first, last = min(found.by_step), max(found.by_step)
     when = f"in step {first}" if first == last else f"from step {first} to {last}"
-    more = f", the first {len(found.hits):,} shown" if len(found.hits) < found.total else ""
+    more = f", the first {shown:,} shown" if shown < found.total else ""
     line: Line = ((f" {plural(found.total, 'turn')} {when}{more}  ", style(colours.text)),)
     return spread((*line, (course(found.by_step, 20), style(colours.accent))), late or ((" ", soft),), cells)
 

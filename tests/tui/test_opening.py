@@ -1,0 +1,57 @@
+"""A run that comes onto the screen begins, once, whatever happens to the screen before its first frame."""
+
+from __future__ import annotations
+
+from engine.events import RunState
+from tests.tui.demo import PRESETS
+from tests.tui.demo import app as demo_app
+from tests.tui.fake import FakeRun
+from tests.tui.look import still, until, watching
+from tui import opening
+from tui.screens.dialog import Confirm
+from tui.screens.home import HomeScreen
+
+
+async def test_a_run_begins_though_its_screen_is_left_before_its_first_frame() -> None:
+    run, app = still(), demo_app()
+    async with app.run_test() as pilot:
+        await opening.show(app, run)
+        app.pop_screen()
+        await until(pilot, lambda: "start" in run.calls)
+
+
+async def test_a_run_begins_in_a_terminal_that_is_too_small_to_show_it() -> None:
+    run = still()
+    async with watching(run).run_test(size=(40, 8)) as pilot:
+        await until(pilot, lambda: "start" in run.calls)
+
+
+async def test_what_is_chosen_twice_at_once_begins_once() -> None:
+    made: list[FakeRun] = []
+
+    def make() -> FakeRun:
+        made.append(still())
+        return made[-1]
+
+    app = demo_app(make=make)
+    async with app.run_test() as pilot:
+        await pilot.pause()
+        for _ in range(2):
+            app.home.post_message(HomeScreen.Chosen(PRESETS[0]))
+        await until(pilot, lambda: made and "start" in made[0].calls and isinstance(app.screen, Confirm))
+        assert len(made) == 1
+
+
+async def test_a_run_stopped_before_its_first_frame_never_begins() -> None:
+    run, app = still(), demo_app()
+    async with app.run_test() as pilot:
+        await opening.show(app, run)
+        session = app.session
+        assert session is not None
+        assert session.live
+        await session.stop()
+        await session.close()
+        await pilot.pause(0.2)
+        assert "start" not in run.calls
+        assert run.state is RunState.LOADING
+        assert not session.live
