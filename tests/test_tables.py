@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import ast
 import tomllib
+from pathlib import Path
 
 import pytest
 
 import presets
+import tasks
 from engine.assembly import arena_of
 from engine.config import Config, PartConfig, RewardConfig, load, parse
 from engine.mixture import task_of
 from engine.rewards import named
 from engine.steering.drafts import brief
 from engine.steering.tables import as_one_of_several, free, part, put, reward, tables, take_out
+from engine.task import built_in
 
 NIM = load(presets.find("nim-pocket"))
 
@@ -81,6 +85,13 @@ def test_every_reward_function_there_is_says_what_it_does_and_what_each_of_its_o
         assert told, name
         for key in named.options_of(name).keys:
             assert key.description, f"{name}.{key.name}"
+
+
+def test_every_task_there_is_is_told_by_the_first_line_of_its_module():
+    folder = Path(tasks.__file__).parent
+    found = {file.stem: ast.get_docstring(ast.parse(file.read_text("utf-8"))) for file in folder.glob("[!_]*.py")}
+    assert found
+    assert built_in() == {name: (text or "").splitlines()[0] for name, text in found.items()}
 
 
 def test_options_of_a_function_of_ones_own_are_what_it_takes_behind_rollout_and_arena(tmp_path):

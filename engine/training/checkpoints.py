@@ -70,7 +70,7 @@ def listed(root: Path) -> list[tuple[int, tuple[str, ...], Path]]:
 def latest(root: Path) -> tuple[Checkpoint | None, list[str]]:
     """The newest checkpoint that can be trusted, and why each newer one can't. `None` if there is none.
 
-    Drafts of an interrupted `commit` don't count; a checkpoint it had set aside, and put nothing in its place, does.
+    Drafts of an interrupted `commit` don't count; a checkpoint it had set aside, and replaced by nothing, does.
     """
     refused: list[str] = []
     for path in _newest_first(root):

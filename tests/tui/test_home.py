@@ -158,6 +158,7 @@ async def test_a_finished_run_that_was_read_can_be_opened_again() -> None:
         await pilot.pause()
         app.home.post_message(HomeScreen.Chosen(RUNS[0]))
         await until(pilot, lambda: isinstance(app.screen, RunScreen))
+        await pilot.press("2")
         await until(pilot, lambda: "o reads its episodes" in seen(app))
         assert run.calls == []
         await pilot.press("escape")

@@ -131,7 +131,7 @@ def test_the_status_line_fits_and_keeps_state_and_step(cells: int) -> None:
 
 
 def test_of_a_run_that_is_not_loaded_no_rates_are_told() -> None:
-    status = FakeStatus(step=0, steps=100, version=0, tokens_generated=5000)
+    status = FakeStatus(step=0, steps=100, version=0, tokens_generated=5000, generation_rate=0.0)
     assert words([readouts.status(RunState.FINISHED, 100, status, 160, DUSK)]).split() == [
         "✓", "finished", "step", "100/100", "━" * 12,
     ]  # fmt: skip

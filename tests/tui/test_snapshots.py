@@ -160,7 +160,7 @@ def test_a_run_that_asks(snap_compare: Compare) -> None:
         await played(pilot, 3)
         run.questions = [RATING, WORDS]
         await play(pilot, run, 0)
-        await until(pilot, lambda: "2 questions for you" in seen(app) and "the run to answer." in seen(app))
+        await until(pilot, lambda: "2 questions for you" in seen(app) and "An episode asks you" in seen(app))
 
     app = watching(still(episodes=24), clock=Clock())
     assert snap_compare(app, terminal_size=(80, 24), run_before=before)
