@@ -37,6 +37,7 @@ def give(screen: Screen[Any], work: Coroutine[Any, Any, None]) -> None:
 
 def pause(screen: Screen[Any], session: Session) -> None:
     """Pause the run, or have it go on."""
+    session.drain()  # what it does now counts, not what was last drawn
     run, state = session.run, session.state
     if state in ENDED:
         say(screen, f"The run has {state.value}: there is nothing to pause.", "warning")
@@ -51,6 +52,7 @@ def pause(screen: Screen[Any], session: Session) -> None:
 
 def step_once(screen: Screen[Any], session: Session) -> None:
     """One step from a pause; a run that plays is paused first, so that the next press is a step."""
+    session.drain()
     if session.state is RunState.PAUSED:
         session.run.step_once()
     elif session.state is RunState.RUNNING:

@@ -159,7 +159,10 @@ class Commands:
 
     def the_pause(self, _: str) -> None:
         """hold the run"""
-        self._run.pause()
+        if self._run.state is RunState.LOADING:
+            self._told.say("not done: the model is still loading")
+        else:
+            self._run.pause()
 
     def the_resume(self, _: str) -> None:
         """go on after a pause"""

@@ -284,6 +284,8 @@ async def test_enter_starts_what_is_chosen_also_where_nothing_has_the_focus() ->
     app = demo_app(make=lambda: run)
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: app.home.preset_list.highlighted is not None)
+        for widget in (app.home.filter, app.home.preset_list, app.home.run_list):
+            widget.can_focus = False
         app.home.set_focus(None)
         await pilot.press("enter")
         await until(pilot, lambda: isinstance(app.screen, RunScreen))

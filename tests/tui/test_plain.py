@@ -82,6 +82,16 @@ async def test_facts_are_lines_and_commands_are_words() -> None:
     assert seat.run.state is RunState.STOPPED
 
 
+async def test_a_pause_before_the_model_is_there_is_refused_in_words() -> None:
+    async with seated() as seat:
+        await seat.hear("step 1/100")
+        seat.run.state = RunState.LOADING
+        seat.type("pause")
+        await seat.hear("not done: the model is still loading")
+        seat.run.state = RunState.RUNNING
+    assert "pause" not in seat.run.calls
+
+
 async def test_a_game_is_read_when_asked_for_and_steps_can_be_left_out() -> None:
     async with seated() as seat:
         seat.type("read")

@@ -43,6 +43,9 @@ ELSEWHERE = (
     MOUSE,
 )
 
+KEYS = 8
+"""Cells of the keys of an action."""
+
 SIGNS = (
     ("● ○ ◆", "roles, in the order they are named above the episodes"),
     ("e3", "an evaluation's episode: nothing is learnt from it"),
@@ -130,5 +133,6 @@ def _keys(keys: str) -> str:
 
 
 def _entry(key: str, words: str, cells: int, key_look: Style, look: Style) -> list[Line]:
-    first, *more = wrap(words, cells - 10)
-    return [((f"  {fit(key, 7)} ", key_look), (first, look)), *(((" " * 10 + line, look),) for line in more)]
+    indent = KEYS + 3
+    first, *more = wrap(words, cells - indent)
+    return [((f"  {fit(key, KEYS)} ", key_look), (first, look)), *(((" " * indent + line, look),) for line in more)]
