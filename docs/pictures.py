@@ -12,9 +12,11 @@ import asyncio
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import patch
 
 from textual.pilot import Pilot
 
+from tui import memory
 from tui.app import SelfPlayApp
 from tui.cli.showing import app_of
 
@@ -32,8 +34,8 @@ PICTURES: list[tuple[str, int, tuple[str, ...], str]] = [
 
 async def main(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as runs:
-        app = app_of(Path(runs))
+    with tempfile.TemporaryDirectory() as runs, patch.object(memory, "path", lambda: Path(runs, "app.json")):
+        app = app_of(Path(runs, "runs"))  # in its own theme, whatever whoever draws them has chosen
         async with app.run_test(size=SIZE) as pilot:
             await until(pilot, lambda: PRESET in seen(app))
             await pilot.pause(3.0)  # for what a thread finds out of each preset
