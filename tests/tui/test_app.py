@@ -190,7 +190,7 @@ async def test_too_small_a_terminal_says_what_it_needs() -> None:
 async def test_it_opens_in_too_small_a_terminal() -> None:
     app = demo_app()
     async with app.run_test(size=(40, 8)) as pilot:
-        await until(pilot, lambda: "this terminal is 40×8" in seen(app))
+        await until(pilot, lambda: "this has 40×8" in seen(app))
 
 
 async def test_without_colour_no_cell_has_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -90,5 +90,5 @@ class TooSmall(ModalScreen[None]):
         wide, high = self.NEEDED
         here = self.app.size
         self.query_one(Static).update(
-            Content(f"selfplay-tui needs {wide}×{high}\nthis terminal is {here.width}×{here.height}\n\n^q quits")
+            Content(f"needs {wide}×{high} cells\nthis has {here.width}×{here.height}\n\n^q quits")
         )
