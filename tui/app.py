@@ -115,7 +115,7 @@ class SelfPlayApp(App[None], inherit_bindings=False):
         self.leaving.listen_to_signals()
         for problem in self.keys.problems:
             self.say(problem, "warning")
-        # what was made so far stays: left out of full collections, each of those stops the screen 30 ms less
+        # left out of full collections until a run ends: each of those stops the screen 30 ms less
         self.call_after_refresh(gc.freeze)
         self.call_after_refresh(gc.enable)  # the command line waits with it for the first frame
         self.set_timer(0.2, self._read_ahead)
