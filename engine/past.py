@@ -7,6 +7,8 @@ policy's turns train. What such an episode spawns is played by the live policy a
 
 A snapshot is a player, and an adapter in `past/` in the run's folder, which checkpoints name and don't repeat.
 Kept are those that are drawn from, and those that some checkpoint names: who goes on from there meets them again.
+None is written over: after going back the policy of a step is another one, and a checkpoint that was undone still
+names the first.
 """
 
 from __future__ import annotations
@@ -18,12 +20,12 @@ import shutil
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from engine.arena import Arena
 from engine.config import Config, PastConfig
 from engine.rows import to_json
-from engine.training import checkpoint
+from engine.training import checkpoint, durable
 from engine.training.trainer import LocalTrainer
 from engine.types import POLICY, EpisodeRequest, GenerateResult, RunError
 
@@ -32,28 +34,41 @@ ROOT = "past"
 PLAYER = "past-"
 
 
+class Snapshot(NamedTuple):
+    """The policy as it was after a step."""
+
+    step: int
+    version: int
+    folder: str
+    """Its name in `past/`."""
+
+
 class Past:
     """The snapshots of a run, and who is seated against them."""
 
     def __init__(self, folder: Path) -> None:
         self.root = folder / ROOT
-        self._taken: list[list[int]] = []
-        """Step and version of each that is drawn from, the oldest first."""
+        self._taken: list[Snapshot] = []
+        """Those that are drawn from, the oldest first."""
         self._met: set[str] = set()
         """Those that the batch in play may meet."""
 
-    def state(self) -> list[list[int]]:
-        return [list(entry) for entry in self._taken]
+    @property
+    def players(self) -> dict[str, tuple[Path, int]]:
+        """Folder and version of each that is drawn from, the oldest first."""
+        return {player(taken.step): (self.root / taken.folder, taken.version) for taken in self._taken}
 
-    def load_state(self, state: Iterable[Sequence[int]]) -> None:
-        self._taken = [list(entry) for entry in state]
+    def state(self) -> list[list[Any]]:
+        return [list(taken) for taken in self._taken]
+
+    def load_state(self, state: Iterable[Sequence[Any]]) -> None:
+        self._taken = _snapshots(state)
 
     async def restore(self, trainer: LocalTrainer) -> None:
         """Make players of the snapshots there are. Raises `RunError` for one that can't be read."""
-        for step, version in self._taken:
-            folder = place(self.root, step)
+        for name, (folder, version) in self.players.items():
             try:
-                await trainer.load_player(player(step), folder, version)
+                await trainer.load_player(name, folder, version)
             except (OSError, ValueError) as error:
                 raise RunError(f"{folder}: the earlier self kept there can't be read: {error}") from error
 
@@ -65,15 +80,15 @@ class Past:
         Those no longer drawn from go, as players and from disk, where nothing needs them: neither a checkpoint, nor
         the batch in play, nor a person who sits with `guests`.
         """
-        if config.share and (not self._taken or step - self._taken[-1][0] >= config.every):
-            version = await trainer.save_player(player(step), place(self.root, step))
-            taken = [*self._taken, [step, version]]
+        if config.share and (not self._taken or step - self._taken[-1].step >= config.every):
+            folder = durable.free(checkpoint.folder(self.root, step))
+            version = await trainer.save_player(player(step), folder)
+            taken = [*self._taken, Snapshot(step, version, folder.name)]
             self._taken = taken[-config.keep :]
-            drawn = {player(step) for step, _ in self._taken}
             # asked only now: somebody may have sat down while the snapshot was written
-            await trainer.device.call(_dismiss, trainer, drawn.union(self._met, guests()))
+            await trainer.device.call(_dismiss, trainer, {*self.players, *self._met, *guests()})
             # a checkpoint that is being written may still name who has left just now
-            await asyncio.to_thread(_delete, self.root, {step for step, _ in taken})
+            await asyncio.to_thread(_delete, self.root, {snapshot.folder for snapshot in taken})
 
     def seated(self, requests: list[EpisodeRequest], arena: Arena, config: Config) -> list[EpisodeRequest]:
         """The requests, a share of them against earlier selves; which ones depends on the seed and their numbers.
@@ -83,7 +98,7 @@ class Past:
         """
         if not config.past.share or not self._taken:
             return requests
-        past = [player(step) for step, _ in self._taken[-config.past.keep :]]
+        past = [player(taken.step) for taken in self._taken[-config.past.keep :]]
         self._met = set(past)  # the batch before is over: there is one at a time
         seated: list[EpisodeRequest] = []
         for number, request in enumerate(requests, arena.played):
@@ -103,8 +118,9 @@ def player(step: int) -> str:
     return f"{PLAYER}{step:06d}"
 
 
-def place(root: Path, step: int) -> Path:
-    return root / f"step-{step:06d}"
+def _snapshots(state: Iterable[Sequence[Any]]) -> list[Snapshot]:
+    """From a checkpoint; one of before folders were named in it has a snapshot's step and version alone."""
+    return [Snapshot(step, version, *(name or [f"step-{step:06d}"])) for step, version, *name in state]
 
 
 def _dismiss(trainer: LocalTrainer, spared: Collection[str]) -> None:
@@ -114,8 +130,8 @@ def _dismiss(trainer: LocalTrainer, spared: Collection[str]) -> None:
             trainer.adapters.drop(name)
 
 
-def _delete(root: Path, spared: Collection[int]) -> None:
-    """Snapshots that neither are spared nor named by a checkpoint. What can't be deleted is left for the next time.
+def _delete(root: Path, spared: Collection[str]) -> None:
+    """Folders that neither are spared nor named by a checkpoint. What can't be deleted is left for the next time.
 
     A checkpoint that can't be read may name any: then all stay.
     """
@@ -123,16 +139,16 @@ def _delete(root: Path, spared: Collection[int]) -> None:
         states = [json.loads(file.read_text("utf-8")) for file in root.parent.glob(f"*/step-*/{checkpoint.STATE}")]
     except (OSError, ValueError):
         return
-    named = {step for state in states for step, _ in state.get("past", ())}
+    named = {snapshot.folder for state in states for snapshot in _snapshots(state.get("past", ()))}
     for folder in root.glob("step-*"):
-        if checkpoint.step_of(folder) not in named.union(spared):
+        if folder.name not in named.union(spared):
             shutil.rmtree(folder, ignore_errors=True)
 
 
 def copy(folder: Path, other: Path, state: dict[str, Any]) -> None:
     """Take the snapshots that a checkpoint's state names into another run's folder."""
-    for step, _ in state.get("past", ()):
-        shutil.copytree(place(folder / ROOT, step), place(other / ROOT, step))
+    for snapshot in _snapshots(state.get("past", ())):
+        shutil.copytree(folder / ROOT / snapshot.folder, other / ROOT / snapshot.folder)
 
 
 def metrics(results: Iterable[GenerateResult]) -> dict[str, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import json
 import os
@@ -367,6 +368,29 @@ def test_the_command_line_starts_without_loading_a_model_library_or_textual():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stderr.splitlines()[-1] == "set()"
+
+
+def test_no_package_is_asked_for_plugins_while_the_command_line_is_imported():
+    code = (
+        "import sys; from importlib import metadata; told = [];"
+        "metadata.distributions = lambda **_: told.append('asked') or []; from tui import cli;"
+        "cli.main(['presets']); print(told, file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stderr.splitlines()[-1] == "[]"
+
+
+def test_no_garbage_is_looked_for_until_a_command_works(monkeypatch):
+    code = (
+        "import argparse, gc, sys; told = []; gc.callbacks.append(lambda *_: told.append('looked'));"
+        "from tui import cli; argparse.ArgumentParser.parse_args = lambda *_: sys.exit(f'{told}');"
+        "cli.main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert done.stderr.splitlines()[-1] == "[]"
+    monkeypatch.setattr("tui.cli.commands.list_presets", lambda _: 0 if gc.isenabled() else 1)
+    assert cli.main(["presets"]) == 0
+    assert gc.isenabled()
 
 
 def test_a_reader_that_leaves_early_makes_no_traceback():

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import tasks
 from engine.config import load, override
 from engine.events import RunState
 from engine.run import Run
@@ -58,7 +59,7 @@ def test_it_writes_over_nothing(tmp_path: Path, there, capsys):
         ("naïve", "can't name a Python file"),
         ("class", "a word of Python's own"),
         ("nim", "comes with selfplay-tui"),
-        ("pocket", "comes with selfplay-tui"),
+        ("kuhn_poker", "comes with selfplay-tui"),
         ("json", "a Python module, which yours would hide"),
         ("engine", "a Python module, which yours would hide"),
         ("rubric", "a class Rubric, which is the engine's"),
@@ -68,6 +69,11 @@ def test_a_name_that_would_not_do_is_refused(tmp_path: Path, name, said, capsys)
     assert made(tmp_path / "new", name) == 2
     assert said in capsys.readouterr().err
     assert not (tmp_path / "new").exists()
+
+
+def test_a_package_that_tasks_are_made_of_is_no_task_and_its_name_is_free(tmp_path: Path):
+    assert (Path(tasks.__file__).parent / "proofs/__init__.py").exists()
+    assert made(tmp_path, "proofs") == 0
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path, capsys):

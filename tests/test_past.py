@@ -21,6 +21,7 @@ from engine.past import Past, _delete, metrics, player
 from engine.run import Run, RunError
 from engine.steering.forking import fork, roll_back
 from engine.store import Store
+from engine.training import checkpoint, checkpoints
 from engine.types import GenerateResult, Rollout
 from tests.test_run import facts, small, until
 
@@ -123,6 +124,56 @@ def test_a_run_that_goes_back_or_is_forked_meets_the_same_earlier_selves(whole, 
         assert facts(run)[1:] == facts(whole)[1:]
 
 
+def played(folder: Path, step: int) -> list[tuple]:
+    """All that was said in a step, by whom, and how likely it was."""
+    of_step = "SELECT id FROM episodes WHERE step = ? AND evaluation = 0"
+    said = (
+        f'SELECT episode, "index", player, tokens, logprobs FROM turns WHERE episode IN ({of_step}) ORDER BY 1, 2'
+    )
+    with sqlite3.connect(folder / "run.sqlite") as db:
+        return db.execute(said, (step,)).fetchall()
+
+
+async def test_a_checkpoint_that_was_undone_meets_its_own_earlier_selves_where_others_came_since(whole, tmp_path):
+    folder = shutil.copytree(whole.folder, tmp_path / "back")
+    first = (folder / "past/step-000002/adapters.safetensors").read_bytes()
+    checkpoints.mark(folder / "checkpoints/step-000003", "manual")
+    roll_back(folder, 1)
+    other = Run.open(folder)
+    await other.set("train.learning_rate", "0.05")
+    await other.start()
+    assert other.state is RunState.FINISHED, other.reason
+    assert played(folder, 4) != played(whole.folder, 4)
+
+    roll_back(folder, 1)
+    (folder / "undone/step-000003").rename(folder / "checkpoints/step-000003")
+    twin = fork(folder, tmp_path, step=3, name="twin")
+    assert [path.read_bytes() for path in twin.glob("past/step-*/adapters.safetensors")].count(first) == 1
+    for again in (folder, twin):
+        run = Run.open(again)
+        await run.start()
+        assert run.state is RunState.FINISHED, run.reason
+        assert played(again, 4) == played(whole.folder, 4)
+
+
+def test_a_checkpoint_of_before_folders_were_named_in_it_meets_its_earlier_selves(whole, tmp_path):
+    folder = shutil.copytree(whole.folder, tmp_path / "old")
+    roll_back(folder, 3)
+    root, kept = folder / "checkpoints", checkpoint.load(folder / "checkpoints/step-000003")
+    old = {**kept.state, "past": [taken[:2] for taken in kept.state["past"]]}
+    assert old["past"] == [[0, 0], [2, 2]]
+
+    def fill(draft: Path) -> None:
+        shutil.copytree(kept.path, draft, dirs_exist_ok=True, ignore=shutil.ignore_patterns("manifest.json"))
+        (draft / "state.json").write_text(json.dumps(old))
+
+    checkpoints.commit(root, 3, fill, "auto")
+    run = Run.open(folder)
+    asyncio.run(run.start())
+    assert run.state is RunState.FINISHED, run.reason
+    assert facts(run)[1:] == facts(whole)[1:]
+
+
 def test_an_earlier_self_that_is_gone_is_named(whole, tmp_path):
     folder = shutil.copytree(whole.folder, tmp_path / "gone")
     roll_back(folder, 3)
@@ -147,7 +198,7 @@ async def test_snapshots_that_nothing_needs_go_and_going_back_meets_the_same_one
     assert run.state is RunState.FINISHED, run.reason
     there = {int(path.name.removeprefix("step-")) for path in (run.folder / "past").iterdir()}
     states = [json.loads(file.read_text()) for file in run.folder.glob("checkpoints/*/state.json")]
-    named = {step for state in states for step, _ in state["past"]}
+    named = {step for state in states for step, *_ in state["past"]}
     assert named >= {kept - 2, kept - 1}
     assert named | {6, 7} <= there <= named | {4, 5, 6, 7}  # a checkpoint of then named the two before
     assert len([name for name in players if name.startswith("past-")]) <= 3
@@ -212,6 +263,13 @@ def test_where_a_checkpoint_cannot_be_read_no_snapshot_is_deleted(tmp_path):
         state.write_text(text)
         _delete(tmp_path / "past", ())
         assert {int(path.name[-6:]) for path in (tmp_path / "past").iterdir()} == left
+
+
+def test_what_a_killed_process_left_of_a_snapshot_goes_with_the_next_one(tmp_path):
+    for name in ("step-000010", "step-000010.tmp-1f3c09ab", "step-000000"):
+        (tmp_path / "past" / name).mkdir(parents=True)
+    _delete(tmp_path / "past", {"step-000010"})
+    assert [path.name for path in (tmp_path / "past").iterdir()] == ["step-000010"]
 
 
 async def test_the_share_changes_while_the_run_is_at_work_within_its_bounds(tmp_path):

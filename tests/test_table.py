@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import shutil
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +19,9 @@ from engine.inference.scripted import ScriptedClient
 from engine.run import Run
 from engine.sitting.game import Sitting
 from engine.sitting.seats import LONGEST, Seats
+from engine.steering.forking import roll_back
 from engine.store import Store, StoreError
+from engine.training import trainer
 from engine.types import PERSON, RunError
 from tests.test_run import facts, small, until
 
@@ -325,7 +328,9 @@ async def test_earlier_selves_that_a_run_plays_against_can_be_sat_down_with_too(
     run = Run.create(small(past__share=0.5, past__every=1, run__steps=6), tmp_path, "run")
     main = await at_work(run)
     await until(lambda: run.step >= 1)
-    assert "past-000000" in [opponent.player for opponent in run.table.opponents()]
+    for left in ("step-000000.tmp-1f3c09ab", "step-000000.2"):  # by a process killed while it wrote, by going back
+        (run.folder / "past" / left).mkdir()
+    assert [opponent.player for opponent in run.table.opponents()].count("past-000000") == 1
     beside = await played(run, opponent="past-000000")
     await main
     after = await played(run, opponent="past-000001")
@@ -348,6 +353,53 @@ async def test_a_load_can_be_given_up_and_taken_up_again(over):
     sitting = await played(run)
     assert sitting.result is not None
     await run.stop()
+
+
+@pytest.fixture
+def loading(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """For every load of a model that was begun, how many were under way then; each takes its time."""
+    load, under_way, found = trainer._load, [], []
+
+    def slowly(config):
+        under_way.append(config)
+        found.append(len(under_way))
+        time.sleep(0.5)
+        try:
+            return load(config)
+        finally:
+            under_way.pop()
+
+    monkeypatch.setattr(trainer, "_load", slowly)
+    return found
+
+
+async def test_a_run_that_begins_while_its_model_is_loaded_for_the_table_has_it_alone(over, tmp_path, loading):
+    folder = shutil.copytree(over, tmp_path / "again")
+    roll_back(folder, 2)
+    run = Run.open(folder)
+    sitting_down = asyncio.create_task(run.table.sit(roles=["First"]))
+    await until(lambda: loading)
+    main = asyncio.create_task(run.start())
+    with pytest.raises(RunError, match="the run began, ended or failed meanwhile: sit down again"):
+        await sitting_down
+    with pytest.raises(RunError, match="the run is loading its model"):
+        await run.table.sit(roles=["First"])
+    await main
+    assert run.state is RunState.FINISHED, run.reason
+    assert loading == [1, 1]
+
+
+async def test_a_load_that_was_given_up_is_over_before_another_begins(over, loading):
+    run = Run.open(over)
+    for _ in range(3):
+        sitting_down = asyncio.create_task(run.table.sit(roles=["First"]))
+        await asyncio.sleep(0.1)
+        sitting_down.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await sitting_down
+    await played(run)
+    await run.stop()
+    assert loading == [1, 1]
 
 
 async def test_what_was_played_survives_going_back_to_a_checkpoint(tmp_path):

@@ -16,8 +16,16 @@ from textual.css.stylesheet import Stylesheet
 if TYPE_CHECKING:
     from textual.app import App
 
-MODULES = ("tui.screens.run", "tui.screens.form", "tui.screens.steer", "tui.screens.replay", "tui.metrics.charts")
-"""Those that Home's first frame doesn't wait for; others are read when they are needed."""
+MODULES = (
+    "tui.screens.run",
+    "tui.screens.prompt",
+    "tui.screens.why",
+    "tui.screens.form",
+    "tui.screens.steer",
+    "tui.screens.replay",
+    "tui.metrics.charts",
+)
+"""Those that a first frame doesn't wait for; others are read when they are needed."""
 
 STYLES = Path(__file__).parent / "screens"
 

@@ -34,7 +34,7 @@ from tui.screens.help import Help
 from tui.screens.home import HomeScreen
 from tui.screens.jump import Jump, targets
 from tui.telling import Telling
-from tui.text import one_line
+from tui.text import clean, one_line
 from tui.theme import PALETTES, themes
 from tui.typeahead import TypeAhead
 from tui.widgets.divider import beside
@@ -104,21 +104,21 @@ class SelfPlayApp(App[None], inherit_bindings=False):
     async def on_event(self, event: events.Event) -> None:
         self._cadence.stir()
         typed = isinstance(event, events.Key | events.Paste) and not event.is_forwarded
+        if isinstance(event, events.Paste):
+            event.text = clean(event.text, len(event.text))  # fields show what is in them as it is
         if not typed or self._type_ahead.may_pass(event):
             await super().on_event(event)
 
     async def on_mount(self) -> None:
         self.home = HomeScreen(self.sources)
-        await self.push_screen(self.home)
-        if self._start_with is not None:
-            await opening.show(self, self._start_with)
+        await opening.first(self, self._start_with)
         self.leaving.listen_to_signals()
         for problem in self.keys.problems:
             self.say(problem, "warning")
         # left out of full collections until a run ends: each of those stops the screen 30 ms less
         self.call_after_refresh(gc.freeze)
         self.call_after_refresh(gc.enable)  # the command line waits with it for the first frame
-        self.set_timer(0.2, self._read_ahead)
+        self.call_after_refresh(self.set_timer, 0.2, self._read_ahead)
         self.set_interval(1 / (2 * self.fps), self._tick)
         self.set_interval(1.0, self.leaving.look_at_terminal)
 
@@ -157,6 +157,8 @@ class SelfPlayApp(App[None], inherit_bindings=False):
         self.notify(one_line(text), severity=level, markup=False, timeout=10 if level == "error" else 5)
 
     def on_resize(self, event: events.Resize) -> None:
+        if len(self.screen_stack) == 1:  # told again once there is a screen that this could be too small for
+            return
         wide, high = TooSmall.NEEDED
         small = event.size.width < wide or event.size.height < high
         if small and not isinstance(self.screen, TooSmall):
@@ -204,7 +206,10 @@ class SelfPlayApp(App[None], inherit_bindings=False):
 
     def pop_screen(self):  # type: ignore[override]
         self._tell_home()
-        return super().pop_screen()
+        popped = super().pop_screen()
+        if len(self.screen_stack) == 1:  # a run that the app began with is left, behind which there was no Home
+            self.push_screen(self.home)
+        return popped
 
     # Actions of the table
 

@@ -11,11 +11,22 @@ from typing import Any
 from textual.screen import Screen
 
 from engine.events import RunState
-from tui.screens.prompt import EditPrompt
 from tui.session import Session
-from tui.steering import versions
 
 ENDED = (RunState.FINISHED, RunState.STOPPED, RunState.FAILED)
+
+
+def idle(session: Session) -> set[str]:
+    """Names of actions that could do nothing, as the run stands, but say why not: key bars leave them out."""
+    state = session.state
+    found: set[str] = set()
+    if state in (RunState.LOADING, RunState.FINISHED):
+        found |= {"pause", "checkpoint"}
+    if state not in (RunState.RUNNING, RunState.PAUSED):
+        found.add("step")
+    if state in ENDED:
+        found.add("follow")
+    return found if session.live else found | {"prompts", "change", "undo"}
 
 
 def say(screen: Screen[Any], text: str, severity: str = "information") -> None:
@@ -85,6 +96,9 @@ def prompts(
 
     It opens again on what was `written` if the run doesn't take it: a full disk costs nobody a page of text.
     """
+    from tui.screens.prompt import EditPrompt  # a run's first frame would wait for it
+    from tui.steering import versions
+
     if not session.live and not written:
         say(screen, "Prompts can be edited while the run is at work.", "warning")
         return

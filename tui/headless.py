@@ -28,8 +28,9 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 async def drive(run: Run, progress: Progress) -> int:
     """Start a run and see it through; returns the exit code.
 
-    0 finished, 1 failed, 128 + the signal's number if one stopped it. The first signal stops it cleanly, with its
-    state saved; the second ends the process at once, which costs the step in flight and nothing else.
+    0 finished, or stopped without a signal; 1 failed; 128 + the signal's number if one stopped it. The first signal
+    stops it cleanly, with its state saved; the second ends the process at once, which costs the step in flight and
+    nothing else.
     """
     loop = asyncio.get_running_loop()
     received: list[int] = []
@@ -58,9 +59,9 @@ async def drive(run: Run, progress: Progress) -> int:
             loop.remove_signal_handler(number)
         run.unwatch(stream)
         progress.close()
-    if run.state is RunState.FINISHED:
-        return 0
-    return 128 + received[0] if run.state is RunState.STOPPED and received else 1
+    if run.state is RunState.STOPPED and received:
+        return 128 + received[0]
+    return 0 if run.state in (RunState.FINISHED, RunState.STOPPED) else 1
 
 
 def _hang_up_is_ignored(number: int) -> bool:

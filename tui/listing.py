@@ -10,7 +10,7 @@ from textual.content import Content
 
 from tui.interface import PresetInfo, RunInfo
 from tui.spark import spark
-from tui.text import fit, one_line, width, wrap
+from tui.text import fit, middle, one_line, width, wrap
 from tui.theme import Palette, style
 from tui.widgets.painted import BLANK, Line, cut, span, spread
 from tui.words import label, number
@@ -99,18 +99,23 @@ def preset_entry(preset: PresetInfo, names: int, cells: int, colours: Palette) -
     return _content([spread(cut(left, cells - width(cost) - 2), ((cost + " ", style(colours.soft)),), cells)])
 
 
+def _named(run: str, cells: int) -> str:
+    """A run's name in `cells` cells, with its end: runs of one preset differ in the number there."""
+    return fit(middle(one_line(run, 60), cells), cells)
+
+
 def run_entry(run: RunInfo, cells: int, colours: Palette, *, is_marked: bool = False) -> Content:
     """One line: its mark, its name, how it stands, its result and how it came to it, when it was last used."""
     soft = style(colours.soft)
     mark = MARK if is_marked else " "
     if run.problem:
-        words = f"{mark}{fit(one_line(run.name, 60), 16)}  ! {one_line(run.problem)}"
+        words = f"{mark}{_named(run.name, 16)}  ! {one_line(run.problem)}"
         return _content([((fit(words, cells), style(colours.watch)),)])
     value = f"{one_line(label(run.metric), 24)} {number(run.value)}" if run.value is not None else ""
     names, step, steps, values = (16, "step ", 14, 24) if cells >= ROOMY else (14, "", 10, width(value))
     left: Line = (
         (mark, style(colours.accent, bold=True)),
-        (f"{fit(one_line(run.name, 60), names)}  ", style(colours.text, bold=True)),
+        (f"{_named(run.name, names)}  ", style(colours.text, bold=True)),
         (fit(one_line(run.state, 20), 12), style(_colour_of(run.state, colours))),
         (fit(f"{step}{run.step}/{run.steps}" if run.steps else "", steps), soft),
         (fit(value, max(values, width(value))), style(colours.text)),
@@ -126,7 +131,7 @@ def live_entry(live: Live, cells: int, colours: Palette, *, is_marked: bool = Fa
     """One line for the run at work."""
     left: Line = (
         (MARK if is_marked else " ", style(colours.accent, bold=True)),
-        (f"{fit(one_line(live.name, 60), 16 if cells >= ROOMY else 14)}  ", style(colours.text, bold=True)),
+        (f"{_named(live.name, 16 if cells >= ROOMY else 14)}  ", style(colours.text, bold=True)),
         (fit("▸ at work", 12), style(colours.good, bold=True)),
         (f"step {live.step}/{live.steps}", style(colours.soft)),
     )

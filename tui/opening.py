@@ -20,6 +20,14 @@ if TYPE_CHECKING:
 Item = PresetInfo | RunInfo | Config
 
 
+async def first(app: SelfPlayApp, run: RunLike | None) -> None:
+    """What the app begins with: Home, or a run, whose first frame doesn't wait for Home."""
+    if run is None:
+        await app.push_screen(app.home)
+    else:
+        await show(app, run)
+
+
 async def choose(app: SelfPlayApp, item: PresetInfo | RunInfo | Live) -> None:
     """What was chosen on Home."""
     if isinstance(item, Live):

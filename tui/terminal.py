@@ -23,8 +23,10 @@ STANDARD = (0, 1, 2)
 
 ESC = "\x1b"
 
-ESCAPE = 0.05
-"""Seconds without another key after which esc is a key of its own; `ESCDELAY`, in milliseconds, says otherwise."""
+ESCAPE, ESCAPE_AFAR = 0.02, 0.05
+"""Seconds without another key after which esc is a key of its own, and through ssh; `ESCDELAY`, in milliseconds,
+says otherwise. A terminal writes a sequence at once, and it is read at once however late; only on its way through a
+network may it be parted, and a sequence taken for esc and letters does what nobody asked for."""
 
 WAKE = 0.1
 """Seconds between two looks at whether the app has ended."""
@@ -92,7 +94,8 @@ def sturdy(base: type[Driver]) -> type[Driver]:
     from textual.drivers.linux_driver import LinuxDriver
 
     if "ESCDELAY" not in os.environ:
-        setattr(constants, "ESCAPE_DELAY", ESCAPE)  # noqa: B010  it is said to be final
+        delay = ESCAPE_AFAR if "SSH_CONNECTION" in os.environ else ESCAPE
+        setattr(constants, "ESCAPE_DELAY", delay)  # noqa: B010  it is said to be final
     if base is not LinuxDriver:
         return base
 

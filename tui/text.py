@@ -134,6 +134,15 @@ def tail(text: str, cells: int) -> str:
     return ELLIPSIS + text[start:]
 
 
+def middle(text: str, cells: int) -> str:
+    """`text` in at most `cells` cells: of what is too long the middle is left out, since names that begin alike
+    differ at their ends."""
+    if width(text) <= cells:
+        return text
+    begun = head(text, max(cells - 1, 0) // 2)
+    return begun + tail(text, cells - width(begun))
+
+
 def wrap(text: str, cells: int) -> list[str]:
     """Cleaned `text` as lines of at most `cells` cells (2 or more), broken at spaces where there are any."""
     cells = max(cells, 2)

@@ -9,11 +9,14 @@ from typing import Protocol
 import mlx.core as mx
 import numpy as np
 
+from engine.inference import lean
 from engine.inference.adapters import Adapters
 from engine.inference.cache import Layers
 from engine.inference.decoding import Stack, misfit
 from engine.inference.kernels import on_cuda
+from engine.inference.lean import Lean
 from engine.inference.models import LanguageModel
+from engine.inference.padded import Padded
 from engine.inference.places import Places
 
 logger = logging.getLogger(__name__)
@@ -55,58 +58,13 @@ class Decoder(Protocol):
         ...
 
 
-class Padded:
-    """mlx-lm's modules, over rows that all end at the same column: for any device and any model."""
-
-    share = 1.0
-
-    def __init__(self, lm: LanguageModel, adapters: Adapters) -> None:
-        self._lm, self._adapters = lm, adapters
-        self._layers: Layers | None = None
-
-    @property
-    def columns(self) -> int:
-        return self._there.columns
-
-    def clear(self) -> None:
-        self._layers = None
-
-    def join(self, layers: Layers) -> None:
-        if self._layers is None:
-            self._layers = layers
-        else:
-            self._layers.join(layers)
-
-    def leave(self, kept: np.ndarray) -> None:
-        if len(kept):
-            self._there.filter(kept)
-        else:
-            self.clear()
-
-    def taken(self, rows: np.ndarray) -> Layers:
-        return self._there.taken(rows)
-
-    def spread(self, rows: Sequence[int], counts: Sequence[int]) -> Layers:
-        return self._there.spread(rows, counts)
-
-    def step(self, tokens: np.ndarray, slots: np.ndarray) -> mx.array:
-        with self._adapters.rows(slots.tolist()):
-            hidden = self._lm.hidden(mx.array(tokens)[:, None], self._there)
-        return self._lm.head(hidden[:, -1])
-
-    @property
-    def _there(self) -> Layers:
-        assert self._layers is not None, "there are no rows"
-        return self._layers
-
-
 def decoder(lm: LanguageModel, adapters: Adapters) -> Decoder:
     """The fastest one for a model and this machine."""
-    if not on_cuda():
-        return Padded(lm, adapters)
     lora = adapters.lora
+    if not on_cuda():
+        return Padded(lm, adapters) if lean.misfit(lm, lora.kind) else Lean(lm, adapters)
     unfit = misfit(lm.model, lora.rank) if lora.kind == "lora" else f"its kernels know no lora.kind {lora.kind!r}"
     if unfit is None:
-        return Places(lm, adapters, Stack(lm.model, adapters.lora.rank, lm.context))
+        return Places(lm, adapters, Stack(lm.model, lora.rank, lm.context))
     logger.info("%s is decoded by mlx-lm's modules, which is slower: %s", lm.source, unfit)
     return Padded(lm, adapters)

@@ -19,7 +19,7 @@ import numpy as np
 
 from engine.inference.adapters import Adapters
 from engine.inference.cache import BatchCache, Layers
-from engine.inference.decoding import LINEARS, Stack
+from engine.inference.decoding import Stack
 from engine.inference.models import LanguageModel
 
 COLUMNS = 256
@@ -36,11 +36,7 @@ class Places:
     def __init__(self, lm: LanguageModel, adapters: Adapters, stack: Stack, *, compiled: bool = True) -> None:
         self._lm, self._adapters, self._stack = lm, adapters, stack
         self._step: Any = mx.compile(self._next) if compiled else self._next
-        names = [
-            [f"model.layers.{layer}.{linear}.lora_{side}" for side in "ab" for linear in LINEARS]
-            for layer in range(len(stack.layers))
-        ]
-        self._where = [[adapters.places.get(name) for name in layer] for layer in names]
+        self._where = stack.body.where(adapters.places)
         self.clear()
 
     @property
@@ -117,9 +113,9 @@ class Places:
 
     @property
     def _shape(self) -> tuple[int, ...]:
-        stack = self._stack
+        body = self._stack.body
         if self._array is None:
-            return (len(stack.layers), 2, 0, 0, stack.kv_heads, stack.head)
+            return (len(body.layers), 2, 0, 0, body.kv_heads, body.head)
         return self._array.shape
 
     def _make_room(self, rows: int, columns: int) -> None:
@@ -130,7 +126,7 @@ class Places:
         more_columns = -(-columns // COLUMNS) * COLUMNS if columns > width else width
         if (more_places, more_columns) == (places, width):
             return
-        grown = mx.zeros((layers, sides, more_places, more_columns, *rest), self._stack.dtype)
+        grown = mx.zeros((layers, sides, more_places, more_columns, *rest), self._stack.body.dtype)
         if self._array is not None:
             grown[:, :, :places, :width] = self._array
         mx.eval(grown)

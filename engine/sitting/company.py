@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine import past
 from engine.course import Course
 from engine.keeping import Kept
 from engine.training import checkpoint, checkpoints
@@ -58,10 +57,7 @@ def opponents(course: Course, kept: Iterable[Kept], trainer: LocalTrainer | None
     if course.config.train.average:
         found.append(Opponent(AVERAGE, "the mean of its weights so far"))
     found += [Opponent(f"{KEPT}{of.step}", f"checkpoint: {', '.join(of.reasons)}") for of in kept]
-    selves = sorted((course.folder / past.ROOT).glob("step-*"), reverse=True)
-    found += [
-        Opponent(past.player(checkpoint.step_of(path)), "an earlier self it plays against") for path in selves
-    ]
+    found += [Opponent(player, "an earlier self it plays against") for player in reversed(course.past.players)]
     if trainer is not None:
         told = {opponent.player for opponent in found} | {BASE, AVERAGE, guest}
         others = [player for player in trainer.adapters.players if player not in told]
@@ -69,10 +65,9 @@ def opponents(course: Course, kept: Iterable[Kept], trainer: LocalTrainer | None
     return [*found, Opponent(BASE, "the bare model")]
 
 
-def kept(folder: Path, opponent: str) -> tuple[Path, int] | None:
-    """Where the adapter of a player lies in a run's folder, and the step it is of; None for one not kept there."""
-    for prefix, place, root in ((KEPT, checkpoint.folder, checkpoints.ROOT), (past.PLAYER, past.place, past.ROOT)):
-        step = opponent.removeprefix(prefix)
-        if opponent.startswith(prefix) and step.isdigit():
-            return place(folder / root, int(step)), int(step)
-    return None
+def kept(course: Course, opponent: str) -> tuple[Path, int] | None:
+    """Where the adapter of a player lies in the run's folder, and its version; None for one not kept there."""
+    step = opponent.removeprefix(KEPT)
+    if opponent.startswith(KEPT) and step.isdigit():
+        return checkpoint.folder(course.folder / checkpoints.ROOT, int(step)), int(step)
+    return course.past.players.get(opponent)

@@ -69,6 +69,8 @@ class Table:
         self._number = 0
         self._lessons: list[GenerateResult] = []
         self._busy = asyncio.Lock()
+        self._coming: asyncio.Task[Sitting] | None = None
+        """Who sits down now: loads the model, brings the opponent."""
 
     @property
     def is_ready(self) -> bool:
@@ -111,7 +113,7 @@ class Table:
         from in the next step after the episode is over, however old they are by then; a run in which that happens
         can't be repeated bit for bit.
 
-        Raises `RunError` where that isn't possible, and whatever loading raises.
+        Raises `RunError` where that isn't possible, or the table is closed meanwhile, and whatever loading raises.
         """
         place = next((place for place in self.places() if place.task == task), None)
         if place is None:
@@ -122,27 +124,36 @@ class Table:
             raise RunError(why)
         async with self._busy:
             await self.leave()
-            trainer, client = await self._players()
-            self._opponent = opponent
-            await self._invite(trainer, opponent)
-            course = self._course
-            with self._host.record() as store:
-                self._number = max(self._number, store.last_sitting()) + 1
-            self.sitting = await seated(
-                course.config,
-                task_of(course.config),
-                Position.of(course.arena),
-                client,
-                trainer.tokenizer,
-                number=self._number,
-                task=task,
-                roles=roles,
-                opponent=self._guest or opponent,
-                learnt=learn,
-                edits=dict(course.arena.edits),
-            )
-            self.sitting.begin(self._record)
-            return self.sitting
+            coming = self._coming = asyncio.create_task(self._seat(roles, task, opponent, learn))
+            try:
+                return await coming
+            except asyncio.CancelledError:
+                if (sitter := asyncio.current_task()) is not None and sitter.cancelling():
+                    raise
+                raise RunError("the run began, ended or failed meanwhile: sit down again") from None
+
+    async def _seat(self, roles: Collection[str], task: str, opponent: str, learn: bool) -> Sitting:
+        trainer, client = await self._players()
+        self._opponent = opponent
+        await self._invite(trainer, opponent)
+        course = self._course
+        with self._host.record() as store:
+            self._number = max(self._number, store.last_sitting()) + 1
+        self.sitting = await seated(
+            course.config,
+            task_of(course.config),
+            Position.of(course.arena),
+            client,
+            trainer.tokenizer,
+            number=self._number,
+            task=task,
+            roles=roles,
+            opponent=self._guest or opponent,
+            learnt=learn,
+            edits=dict(course.arena.edits),
+        )
+        self.sitting.begin(self._record)
+        return self.sitting
 
     def lessons(self) -> list[GenerateResult]:
         """What the run is to learn from, and hasn't been given yet."""
@@ -160,7 +171,10 @@ class Table:
             await self.sitting.leave()
 
     async def close(self) -> None:
-        """Leave, and let go of the model if it was loaded for the table."""
+        """Leave, have whoever sits down give that up, and let go of the model if it was loaded for the table."""
+        if self._coming is not None:
+            self._coming.cancel()
+            await asyncio.wait([self._coming])
         await self.leave()
         own, self._own, self._client, self._at, self._guest = self._own, None, None, None, ""
         if own is not None:
@@ -216,7 +230,7 @@ class Table:
         self._guest = name
 
     def _kept(self, opponent: str) -> tuple[Path, int]:
-        found = company.kept(self._course.folder, opponent)
+        found = company.kept(self._course, opponent)
         if found is None:
             known = ", ".join(found.player for found in self.opponents())
             raise RunError(f"this run has no player {opponent!r}; it has: {known}")

@@ -60,11 +60,7 @@ def _move_away(path: Path, reasons: Sequence[str], place: Path) -> None:
         durable.discard(path)
         return
     place.mkdir(exist_ok=True)
-    free = place / path.name
-    number = 2
-    while free.exists():
-        free, number = place / f"{path.name}.{number}", number + 1
-    path.rename(free)
+    path.rename(durable.free(place / path.name))
 
 
 def _take_back(store: Store, found: Checkpoint) -> None:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -102,14 +101,13 @@ def fill(
 
 
 def save_player(folder: Path, adapters: dict[str, mx.array], adapter_config: dict[str, Any]) -> None:
-    """Write an adapter alone, in the place of one that may be there. On the device thread.
+    """Write an adapter alone, into a new folder. On the device thread.
 
     Raises `CheckpointError` where it can't be written, such as on a full disk.
     """
     with durable.drafted(folder) as draft:
         _write_player(draft, adapters, adapter_config)
         durable.sync_all(draft)
-        shutil.rmtree(folder, ignore_errors=True)
         draft.rename(folder)
         durable.sync(folder.parent)
 

@@ -37,6 +37,14 @@ def beside(path: Path, kind: str) -> Path:
     return path.with_name(f"{path.name}.{kind}-{uuid.uuid4().hex[:8]}")
 
 
+def free(path: Path) -> Path:
+    """The path, or where something is there `step-000040.2`, and so on."""
+    number, found = 2, path
+    while found.exists():
+        number, found = number + 1, path.with_name(f"{path.name}.{number}")
+    return found
+
+
 def discard(path: Path) -> None:
     """Delete a folder. Renamed first: one half deleted must not look like one that is damaged."""
     doomed = beside(path, "tmp")

@@ -5,6 +5,7 @@ All that touches MLX happens on that thread; this is the asyncio side of it.
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -46,14 +47,16 @@ class LocalTrainer:
     async def open(cls, config: Config, *, on_error: Callable[[BaseException], None]) -> LocalTrainer:
         """Load the model and put a fresh adapter, version 0, into the policy's slot.
 
-        Raises `ModelError` if there is no such model or it doesn't fit.
+        Cancelling gives that up. Raises `ModelError` if there is no such model or it doesn't fit.
         """
+        await _loaded_alone()
         device = Device(on_error=on_error, at_end=_release)
         device.start()
         try:
             parts = await device.call(_load, config)
         except BaseException:
-            device.stop(timeout=0)  # what it loads now is loaded to its end, and nobody waits
+            _GIVEN_UP.append(device)
+            device.stop(timeout=0)  # what it loads now is loaded to its end, and nobody waits but who loads next
             raise
         from engine.inference.clients import LocalClient
 
@@ -148,6 +151,17 @@ class LocalTrainer:
     async def close(self) -> None:
         if self.device.stop():
             self.adapters.close()
+
+
+_GIVEN_UP: list[Device] = []
+"""Those that may still load what nobody waits for."""
+
+
+async def _loaded_alone() -> None:
+    """Returns once no load that was given up goes on: the memory may not be there for two models."""
+    while any(not device.stop(timeout=0) for device in _GIVEN_UP):
+        await asyncio.sleep(0.05)
+    _GIVEN_UP.clear()
 
 
 def _load(config: Config) -> tuple[LanguageModel, ChatTokenizer, Adapters, Learner, Batcher]:

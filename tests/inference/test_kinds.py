@@ -16,10 +16,11 @@ from engine.config import LoRAConfig
 from engine.inference import decoders, models
 from engine.inference.adapters import Adapters
 from engine.inference.linears import Active, DoRALinear, FullLinear, Parameters
+from engine.inference.padded import Padded
 from engine.inference.places import Places
 from tests.inference.conftest import Oracle, save_adapter
+from tests.inference.test_decoders import NEAR, Both, places
 from tests.inference.test_experts import KINDS as EXPERTS
-from tests.inference.test_places import NEAR, Both
 from tests.tiny import tiny_model
 
 KINDS = ["lora", "dora", "full"]
@@ -256,7 +257,7 @@ def test_only_the_last_blocks_are_adapted(kind, lm, folder, tmp_path):
 
 def test_a_block_without_adapters_is_decoded_in_places_like_any_other(tmp_path):
     lm = models.load(str(tiny_model(tmp_path, dim=128)), context=256)[0]
-    both = Both(lm, last_layers=1)
+    both = Both(lm, places, last_layers=1)
     both.join([5, 17], "red")
     both.join([4], "base")
     assert max(both.step() for _ in range(2)) < NEAR
@@ -320,4 +321,4 @@ def test_on_cuda_only_plain_lora_is_decoded_in_places(kind, tmp_path, monkeypatc
     monkeypatch.setattr(mx, "default_device", lambda: mx.Device(mx.gpu))
     monkeypatch.setattr(decoders, "Stack", lambda *_: None)
     monkeypatch.setattr(decoders, "Places", lambda *_: Places.__new__(Places))
-    assert type(decoders.decoder(lm, adapters)) is (Places if kind == "lora" else decoders.Padded)
+    assert type(decoders.decoder(lm, adapters)) is (Places if kind == "lora" else Padded)

@@ -10,6 +10,7 @@ import random
 import re
 import sys
 import unicodedata
+from itertools import cycle
 from typing import Any
 
 from textual.pilot import Pilot
@@ -18,7 +19,8 @@ from engine.types import Role
 from tests.tui.fake import FakeRun
 from tests.tui.hostile import many
 from tests.tui.look import play, play_to, still
-from tests.tui.parade import PARADES, TOGETHER, presets, runs, texts
+from tests.tui.parade import PARADES
+from tests.tui.parade_live import presets, runs, sayings
 from tui.actions import Scope
 from tui.app import SelfPlayApp
 from tui.text import one_line
@@ -72,7 +74,7 @@ def shown(output: str) -> set[int]:
 
 def run_of(strings: list[str]) -> FakeRun:
     """A run in which everything that has a text has one of these."""
-    said = texts(strings, TOGETHER)
+    said = cycle(sayings(strings))
 
     def reply(rng: random.Random, sticks: int, skill: float) -> tuple[str, int]:
         return next(said), rng.randint(1, 3)
@@ -100,8 +102,8 @@ def main() -> None:
     strings = tagged(["a harmless text"] * 400 if chosen.harmless else many())
     run = run_of(strings)
     app = SelfPlayApp(
-        presets=lambda: presets(strings),
-        runs=lambda: runs(strings),
+        presets=lambda: presets(strings[:60]),
+        runs=lambda: runs(strings[:60]),
         create=lambda _: run,
         resume=lambda _: run,
         start=run,

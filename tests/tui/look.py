@@ -71,7 +71,7 @@ async def play(pilot: Pilot[None], run: FakeRun, ticks: int) -> None:
     """Plays ticks, the app seeing each, and draws a last time."""
     app = pilot.app
     assert isinstance(app, SelfPlayApp)
-    await until(pilot, lambda: run.state.value != "loading" or "start" not in run.calls)
+    await until(pilot, lambda: run.state.value != "loading" or app.session is None or not app.session.live)
     for _ in range(ticks):
         run.advance()
         assert app.session is not None

@@ -235,3 +235,13 @@ def test_the_app_is_imported_without_a_model_library() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={**os.environ}
     )
     assert told.stdout.strip() == "[]"
+
+
+def test_a_runs_first_frame_waits_for_no_screen_that_a_key_opens() -> None:
+    code = (
+        "import sys, tui.app, tui.screens.run, tui.screens as screens; "
+        "print('numpy' in sys.modules, *sorted(set(sys.argv[1:]) & set(vars(screens))))"
+    )
+    opened = ("run", "prompt", "why", "form", "steer", "branch", "replay", "search", "metrics", "league", "play")
+    told = subprocess.run([sys.executable, "-c", code, *opened], capture_output=True, text=True, check=True)
+    assert told.stdout.split() == ["False", "run"]

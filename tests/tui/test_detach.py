@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from engine.events import RunState
+from engine.store import Store
 from tests.tui.pseudo import Terminal
 from tests.tui.tour import Tour
 
@@ -41,6 +45,12 @@ def attached(name: str, columns: int, lines: int, words: str) -> bytes:
     terminal.key(b"\x02d")
     assert terminal.end() == 0
     return output
+
+
+def is_there(process: int) -> bool:
+    """Whether it is, and isn't only waited for."""
+    state = subprocess.run(["ps", "-o", "stat=", "-p", str(process)], capture_output=True, text=True).stdout.strip()
+    return bool(state) and not state.startswith("Z")
 
 
 def step(tour: Tour) -> int:
@@ -77,3 +87,25 @@ def test_a_run_goes_on_while_nobody_looks_and_is_found_again_at_other_sizes(tour
     tour.until(("running", f"step {here + 2}/"))
     tour.press("C-q")
     tour.until(("nim-1 is saved in", "left with 0"))
+
+
+def test_a_killed_tmux_leaves_no_process_and_a_run_to_be_resumed(tour: Tour, tmp_path: Path) -> None:
+    tour.until(("nim-pocket",))
+    tour.press("Enter")
+    tour.until(("running", "step 1/"))
+    folder = tmp_path / "runs/nim-1"
+    child = int((folder / "run.lock").read_text())
+    parent = int(subprocess.run(["ps", "-o", "ppid=", "-p", str(child)], capture_output=True, text=True).stdout)
+    assert is_there(child)
+    assert is_there(parent)
+    tour.close()
+    deadline = time.monotonic() + 30
+    while is_there(child) or is_there(parent):
+        assert time.monotonic() < deadline, "it outlived the terminal"
+        time.sleep(0.1)
+    with Store.open(folder) as store:  # its lock is free
+        ended, last = store.state(), store.last_step()
+    assert ended is not None
+    assert ended.state is RunState.STOPPED
+    assert last is not None
+    assert f"step-{last.step:06d}" in {path.name for path in (folder / "checkpoints").iterdir()}

@@ -219,7 +219,7 @@ async def test_saved_under_a_name_it_loads_again_and_another_is_replaced_only_if
 
 
 @pytest.mark.parametrize("name", ["../out", "a/b", "", ".hidden", "a b"])
-async def test_a_name_that_is_no_files_is_refused(name: str, folder: Path) -> None:
+async def test_a_name_that_is_no_files_is_refused_and_stays_to_be_mended(name: str, folder: Path) -> None:
     made = Made()
     async with made.app.run_test(size=(120, 40), notifications=True) as pilot:
         await opened(pilot)
@@ -229,6 +229,11 @@ async def test_a_name_that_is_no_files_is_refused(name: str, folder: Path) -> No
         await pilot.press("enter")
         await until(pilot, lambda: "letters, digits" in seen(made.app))
         assert not folder.exists()
+        await until(pilot, lambda: isinstance(made.app.screen, AskName))
+        assert made.app.screen.query_one(Input).value == name
+        made.app.screen.query_one(Input).value = "mended"
+        await pilot.press("enter")
+        await until(pilot, lambda: (folder / "mended.toml").exists())
 
 
 async def test_a_run_that_cannot_be_made_leaves_the_form_with_what_was_typed() -> None:

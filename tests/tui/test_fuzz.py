@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import sys
+import unicodedata
 
 import pytest
+from textual.events import Paste
 
-from tests.tui.fuzz import FORBIDDEN, kinds, shown, unseen
+from tests.tui.demo import app as demo_app
+from tests.tui.fuzz import FORBIDDEN, TAG, kinds, shown, unseen
 from tests.tui.hostile import many
+from tests.tui.look import until
+from tests.tui.paging import portions
 from tests.tui.pseudo import Terminal
 from tui.actions import SCOPES, Scope
 from tui.text import clean, fit, one_line, width, wrap
@@ -39,23 +44,35 @@ MARKS = {"run": []}
 """The screen that shows most of what models write is sent through always, the others with `-m slow`."""
 
 
-SHOWN: dict[Scope, int] = {
-    "home": 5500, "form": 9500, "compare": 100, "run": 3900, "metrics": 9500, "league": 9500, "steer": 1900,
-    "edit": 8000, "ask": 4800, "play": 900, "why": 1200, "replay": 8000, "search": 5000, "app": 700,
-}  # fmt: skip
-"""How many of the 10,000 strings have to come out: nine of ten of those that did when this was written. Screens are
-given all (`app`, toasts, one of a dozen), and cut, fold or bound some away."""
+ALL = 10_000
+
+SAMPLES: dict[Scope, range] = {"app": range(0, ALL, 20)}
+"""The numbers of the strings that have to come out where it isn't all: 500 toasts, which come one by one."""
 
 
 @pytest.mark.timeout(420)
 @pytest.mark.parametrize(
     "scope", [pytest.param(scope, marks=MARKS.get(scope, [pytest.mark.slow])) for scope in SCOPES]
 )
-def test_a_screen_writes_no_sequence_it_did_not_mean_to(scope: Scope) -> None:
+def test_a_screen_shows_all_strings_and_writes_no_sequence_it_did_not_mean_to(scope: Scope) -> None:
+    """All 10,000 in its lists and texts, 500 as toasts; titles and details show one at a time, and some dozens."""
     output, harmless = written(scope), written(scope, "--harmless")
     assert kinds(output) <= kinds(harmless) | THEMES_OWN
     assert unseen(output) <= (BELL if scope == "ask" else set())
-    assert len(shown(output)) >= SHOWN[scope]
+    assert shown(output) >= set(SAMPLES.get(scope, range(ALL)))
+
+
+async def test_what_is_pasted_into_a_field_is_plain() -> None:
+    app = demo_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("slash")
+        field = app.home.filter
+        for some in portions(many(), 1000):
+            field.value = ""
+            app.post_message(Paste(TAG.join("".join(text.splitlines()) for text in some)))
+            await until(pilot, lambda: bool(field.value))
+            assert field.value.count(TAG) == len(some) - 1
+            assert not {c for c in field.value if unicodedata.category(c) in FORBIDDEN}
 
 
 def test_the_oracle_sees_what_it_is_to_see() -> None:
@@ -72,10 +89,8 @@ def test_the_oracle_sees_what_it_is_to_see() -> None:
 
 def test_ten_thousand_strings_are_made_plain() -> None:
     """Before any widget: no control is left, and a text is as wide as its cells."""
-    import unicodedata
-
     strings = many()
-    assert len(strings) == 10_000
+    assert len(strings) == ALL
     assert max(map(len, strings)) > 1_000_000
     for text in strings:
         plain = clean(text, 2000)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,6 +29,29 @@ from tui.screens.home import HomeScreen
 from tui.screens.run import RunScreen
 from tui.text import width
 from tui.theme import DUSK
+
+
+async def test_what_presets_take_is_judged_once_home_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[str] = []
+    display = SelfPlayApp._display
+
+    def watched(app: SelfPlayApp, *what: Any) -> None:
+        if not app._batch_count and isinstance(app.screen, HomeScreen):
+            drawn.append(seen(app))
+        display(app, *what)
+
+    monkeypatch.setattr(SelfPlayApp, "_display", watched)
+    judged: list[bool] = []
+
+    def judge(config: Config) -> str:
+        judged.append(any("nim-pocket" in text for text in drawn))
+        return "0.4 GB"
+
+    app = demo_app()
+    app.sources = replace(app.sources, judge=judge)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: len(judged) > 1)
+    assert all(judged)
 
 
 @pytest.mark.parametrize("size", SIZES)

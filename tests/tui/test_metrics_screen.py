@@ -11,6 +11,7 @@ from textual import events
 from textual.pilot import Pilot
 from textual.widgets import Input
 
+from engine.events import StepFinished
 from tests.tui.clock import Clock
 from tests.tui.demo import app as demo_app
 from tests.tui.fake import FakeRun
@@ -160,6 +161,24 @@ async def test_the_filter_finds_by_meaning_and_enter_draws_the_first_it_found() 
         await press(pilot, "escape")
         assert screen.filter.value == ""
         assert len(screen.list.items) > 10
+
+
+async def test_names_of_rewards_can_be_told_apart_where_the_list_is_narrow() -> None:
+    run = still(episodes=12)
+    app = watching(run)
+    async with app.run_test(size=(80, 24)) as pilot:
+        screen = await close_look(pilot, run)
+        functions = ("illegal_move_of_the_opponent", "illegal_move_of_ones_own", "outcome")
+        own = {f"reward/{role}/{name}": 0.0 for role in ("First", "Second") for name in functions}
+        run.emit(StepFinished(35, own))
+        await until(pilot, lambda: "reward/Second/outcome" in {item.key for item in screen.list.items})
+        await press(pilot, "slash", *"reward/")
+        names = {item.key for item in screen.list.items if item.key}
+        rows = [line[:30] for line in seen(app).splitlines()]
+        shown = {row.split("▢")[1].rsplit(maxsplit=1)[0].strip() for row in rows if "▢" in row}
+        assert names >= own.keys()
+        assert len(shown) == len(names)
+        assert not any(name.endswith("…") for name in shown)
 
 
 async def test_o_draws_all_in_one_chart() -> None:

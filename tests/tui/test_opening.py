@@ -6,10 +6,11 @@ from engine.events import RunState
 from tests.tui.demo import PRESETS
 from tests.tui.demo import app as demo_app
 from tests.tui.fake import FakeRun
-from tests.tui.look import still, until, watching
+from tests.tui.look import seen, still, until, watching
 from tui import opening
 from tui.screens.dialog import Confirm
 from tui.screens.home import HomeScreen
+from tui.screens.run import RunScreen
 
 
 async def test_a_run_begins_though_its_screen_is_left_before_its_first_frame() -> None:
@@ -24,6 +25,29 @@ async def test_a_run_begins_in_a_terminal_that_is_too_small_to_show_it() -> None
     run = still()
     async with watching(run).run_test(size=(40, 8)) as pilot:
         await until(pilot, lambda: "start" in run.calls)
+
+
+async def test_the_first_frame_of_a_run_that_the_app_begins_with_does_not_wait_for_home() -> None:
+    run = still()
+    app = watching(run)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: "start" in run.calls)
+        assert isinstance(app.screen, RunScreen)
+        assert not app.home.is_attached
+        await pilot.press("escape")
+        await until(pilot, lambda: app.screen is app.home and "at work" in seen(app) and "nim-pocket" in seen(app))
+
+
+async def test_home_comes_after_a_run_that_began_in_a_terminal_that_was_too_small() -> None:
+    run = still()
+    app = watching(run)
+    async with app.run_test(size=(40, 8)) as pilot:
+        await until(pilot, lambda: "start" in run.calls)
+        assert "needs 60×15 cells" in seen(app)
+        await pilot.resize_terminal(120, 40)
+        await until(pilot, lambda: isinstance(app.screen, RunScreen))
+        await pilot.press("escape")
+        await until(pilot, lambda: app.screen is app.home)
 
 
 async def test_what_is_chosen_twice_at_once_begins_once() -> None:

@@ -442,6 +442,32 @@ async def test_a_search_that_says_nothing_is_told_and_escape_goes_back(folder: P
         assert screen.step == 12
 
 
+@pytest.mark.parametrize("written", ['"', "-", "(", "*", "-forfeit"])
+async def test_a_search_that_names_nothing_to_find_says_so_and_how_to(folder: Path, written: str) -> None:
+    app = demo_app()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await opened(pilot, folder)
+        await pilot.press("slash", *written)
+        await until(pilot, lambda: "names no word to find" in seen(app))
+        assert "role:First" in seen(app)
+        assert "Nothing was found." not in seen(app)
+
+
+async def test_what_was_wrong_with_a_search_goes_with_what_was_wrong_in_it(folder: Path) -> None:
+    app = demo_app()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await opened(pilot, folder)
+        await pilot.press("slash", *"take")
+        await until(pilot, lambda: "turns from step" in seen(app))
+        await pilot.press(*" step:x")
+        await until(pilot, lambda: "write step:12" in seen(app))
+        await pilot.press(*["left"] * len(" step:x"), "ctrl+k")
+        await until(pilot, lambda: "turns from step" in seen(app))
+        await pilot.press("ctrl+u", *"step:x")
+        await until(pilot, lambda: "write step:12" in seen(app))
+        assert "Nothing was found." not in seen(app)
+
+
 async def test_n_before_a_search_says_so(folder: Path) -> None:
     app = demo_app()
     async with app.run_test(size=(120, 40), notifications=True) as pilot:

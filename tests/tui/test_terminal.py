@@ -9,6 +9,8 @@ import time
 from pathlib import Path
 
 import pytest
+from textual import constants
+from textual.drivers.headless_driver import HeadlessDriver
 
 from tests.tui.pseudo import Terminal
 from tui import terminal as tui_terminal
@@ -71,6 +73,22 @@ def test_escape_and_a_key_right_after_it_are_two_keys(log: Path) -> None:
     assert made.until("Edit a prompt", 10.0) is not None
     made.send(signal.SIGTERM)
     made.end()
+
+
+@pytest.mark.parametrize(
+    ("variable", "seconds"),
+    [("LANG", 0.02), ("SSH_CONNECTION", 0.05), ("ESCDELAY", 0.1)],
+    ids=["here", "through ssh", "as the person says"],
+)
+def test_escape_waits_for_a_sequence_as_long_as_one_may_be_on_its_way(
+    variable: str, seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("SSH_CONNECTION", "ESCDELAY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(variable, "100")
+    monkeypatch.setattr(constants, "ESCAPE_DELAY", 0.1)  # as read from the variable, or without one
+    tui_terminal.sturdy(HeadlessDriver)
+    assert seconds == constants.ESCAPE_DELAY
 
 
 def test_ctrl_c_is_answered_and_ctrl_q_quits(log: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from rich.cells import cell_len
 
 from tests.tui.hostile import STRINGS
-from tui.text import LIMIT, clean, fit, head, one_line, tail, width, wrap
+from tui.text import LIMIT, clean, fit, head, middle, one_line, tail, width, wrap
 
 FORBIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
@@ -105,3 +105,11 @@ def test_lines_break_at_spaces() -> None:
     assert wrap("one two three", 8) == ["one two", "three"]
     assert wrap("one\n\ntwo", 8) == ["one", "", "two"]
     assert wrap("unbreakable", 4) == ["unbr", "eaka", "ble"]
+
+
+def test_what_is_too_long_keeps_both_its_ends() -> None:
+    assert middle("First · illegal move", 20) == "First · illegal move"
+    assert middle("First · illegal move", 11) == "First… move"
+    assert [middle("abc", cells) for cells in range(4)] == ["", "…", "…c", "abc"]
+    for cells in (0, 1, 7, 30):
+        assert all(width(middle(one_line(text), cells)) <= cells for text in STRINGS)

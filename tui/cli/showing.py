@@ -58,7 +58,8 @@ def _drive_plainly(made: Run) -> int:
 
 
 def has_terminal() -> bool:
-    return all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))  # Textual draws on stderr
+    streams = (sys.stdin, sys.stdout, sys.stderr)  # Textual draws on stderr; one that is closed is None
+    return all(stream is not None and stream.isatty() for stream in streams)
 
 
 def app_of(runs_dir: Path, fps: int = 10, start: Run | None = None) -> SelfPlayApp:

@@ -15,7 +15,9 @@ def items(board: Board, wanted: str) -> list[Item]:
     found: list[Item] = []
     for family, names in listed(board, wanted):
         found.append(Item("", family))
-        found += [Item(name, label(name), exact(last(board, name)), name in board.chosen) for name in names]
+        for name in names:
+            told = label(name.removeprefix("reward/"))  # as the heading says, and the list is narrow
+            found.append(Item(name, told, exact(last(board, name)), name in board.chosen))
     return found
 
 

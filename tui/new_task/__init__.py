@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib.util
 import keyword
-import pkgutil
 import re
 import shlex
 from pathlib import Path
@@ -62,7 +61,9 @@ def _files(folder: Path, name: str) -> tuple[Path, Path, Path]:
 def _check_is_free(name: str) -> None:
     if keyword.iskeyword(name):
         raise NewTaskError(f"{name!r} is a word of Python's own; take another name")
-    if name in _built_in():
+    from engine.task import built_in
+
+    if name in built_in():
         raise NewTaskError(f"{name!r} is a task that comes with selfplay-tui; take another name")
     if importlib.util.find_spec(name) is not None:
         raise NewTaskError(f"{name!r} is a Python module, which yours would hide; take another name")
@@ -75,12 +76,6 @@ def _check_is_free(name: str) -> None:
 def _class(name: str) -> str:
     """`my_task` as a class: `MyTask`."""
     return "".join(part[:1].upper() + part[1:] for part in name.split("_"))
-
-
-def _built_in() -> set[str]:
-    import tasks
-
-    return {module.name for module in pkgutil.iter_modules(tasks.__path__)}
 
 
 def _shown(path: Path) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from engine.events import RunState
-from tui import readouts
+from tui import commands, readouts
 from tui.health import findings
 from tui.screens import following
 from tui.text import one_line
@@ -81,6 +81,7 @@ class Frames:
         for pane, line in zip(screen.panes, info, strict=True):
             pane.title.show(line)
         screen.tabs.show(screen.active, info[screen.active - 1])
+        screen.keys.leave_out(commands.idle(session) | (set() if shown else {"why", "copy"}))
         screen.keys.relabel("pause", "resume" if session.state in RESUMED else "pause")
         screen.keys.relabel("follow", "following" if screen.follow else "follow")
 

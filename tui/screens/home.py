@@ -133,6 +133,9 @@ class HomeScreen(Screen[None]):
         self._are_read = True
         self.marked = {r.folder: r for r in self.runs if r.folder in self.marked}
         self._show_details()
+        drawn = asyncio.Event()
+        self.app.call_after_refresh(drawn.set)  # the first frame would share Python with what follows
+        await drawn.wait()
         if self.sources.judge is not None:
             await asyncio.to_thread(self._found.judge, self.presets, self.sources.judge)
             self._show_details()

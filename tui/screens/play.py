@@ -141,6 +141,7 @@ class PlayScreen(Screen[None]):
         right: Line = ((f"{self.session.state.value} · step {step} of {steps} ", style(colours.soft)),)
         self.header.show(spread(left, right, self.header.size.width))
         self.note.update(Content(self._note()))
+        self.keys.leave_out({"learn"} if self.table.no_lesson and not self.learn else ())
         for name, on in (("odds", self.weighs), ("uncover", self.uncovered), ("learn", self.learn)):
             self.keys.relabel(name, f"{name} ✓" if on else name)
 

@@ -9,13 +9,13 @@ from engine.rows import StoredEpisode
 from engine.types import Completion, Rollout, Turn
 from tui import clipboard
 from tui.commands import give, say
-from tui.screens.why import Place, WhyScreen
 from tui.text import one_line
 from tui.transcript.turns import plain, plain_turn
 from tui.views import EpisodeView
 
 if TYPE_CHECKING:
     from tui.screens.run import RunScreen
+    from tui.screens.why import Place
 
 
 def act(screen: RunScreen, what: str) -> None:
@@ -54,6 +54,8 @@ async def _copy(screen: RunScreen, *, whole: bool) -> None:
 
 
 def _ask_why(screen: RunScreen) -> None:
+    from tui.screens.why import Place, WhyScreen  # a run's first frame would wait for it
+
     episode, turn = screen.transcript.episode, screen.transcript.turn
     if episode is None or turn is None:
         say(screen, "There is no turn to explain yet.", "warning")

@@ -186,6 +186,9 @@ class RunScreen(Screen[None]):
         self.frames.draw_lists()
 
     def action_follow(self) -> None:
+        if self.session.state in commands.ENDED:
+            commands.say(self, f"The run has {self.session.state}: no episode is in play.", "warning")
+            return
         following.toggle(self)
         self.frames.draw_lists()
 

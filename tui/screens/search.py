@@ -91,7 +91,7 @@ class SearchScreen(Ground, ModalScreen[Searched | None]):
     # Searching
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        if event.value == self.searched.text and self.searched.found.hits:
+        if event.value == self.searched.text and self.searched.found.hits and not self._problem:
             return
         if self._soon is not None:
             self._soon.stop()
@@ -137,7 +137,7 @@ class SearchScreen(Ground, ModalScreen[Searched | None]):
         self.hits.visible = True
         hits = self.searched.found.hits
         colours = palette(self.app.theme)
-        words = "Nothing was found." if self.box.value.strip() and not self._left else HELP
+        words = HELP if self._problem or self._left else reply(self.searched.text)
         look = style(colours.soft)
         cells = max(min(self.size.width, BROADEST) - 3, 10)
         self.hits.nothing = [((f" {line}", look),) for line in wrap(words, cells)]
@@ -177,6 +177,13 @@ class SearchScreen(Ground, ModalScreen[Searched | None]):
             self.run_worker(self._search(message.place), group="search", exclusive=True, exit_on_error=False)
         if message.opened:
             self.action_goto()
+
+
+def reply(text: str) -> str:
+    """What stands where there are no hits."""
+    if text.strip() and parse(text).is_empty:
+        return f"This names no word to find, and no filter. Write: {HELP}"
+    return "Nothing was found." if text.strip() else HELP
 
 
 def turns(found: Found) -> int:

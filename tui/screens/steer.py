@@ -144,6 +144,8 @@ class SteerScreen(Screen[None]):
         for pane, count in zip(self.panes, counts, strict=True):
             pane.title.show(((count, soft),))
         self.tabs.show(self.active, ((counts[self.active - 1], soft),))
+        over = {"pause"} if self.session.state in commands.ENDED else set()
+        self.keys.leave_out(commands.idle(self.session) | over)
         self.keys.relabel("pause", "resume" if self.session.state is RunState.PAUSED else "pause")
         self._draw_header()
 

@@ -12,7 +12,7 @@ from textual.binding import BindingType
 from textual.message import Message
 from textual.strip import Strip
 
-from tui.text import fit, one_line, width
+from tui.text import fit, middle, one_line, width
 from tui.theme import style
 from tui.widgets.painted import BLANK, CURSOR, Line, LineView, spread, strip
 
@@ -81,7 +81,7 @@ class CheckList(LineView, can_focus=True):
         mark = (f" {CHOSEN} ", style(colours.accent)) if item.chosen else (f" {NOT_CHOSEN} ", style(colours.faint))
         right = f" {one_line(item.right, 30)} " if item.right else ""
         room = max(cells - 3 - width(right), 4)
-        name = fit(one_line(item.text), room).rstrip()
+        name = middle(one_line(item.text), room)
         look = style(colours.text, bold=item.chosen or is_here)
         line = spread((mark, (name, look)), ((right, style(colours.soft)),), cells)
         ground = self.ground

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from rich.style import Style
 from textual import events
 from textual.keys import key_to_character
@@ -30,11 +32,18 @@ class KeyBar(LineWidget):
         self.table = [action for action in (*actions(scope), *actions("app")) if action.bar]
         self.labels: dict[str, str] = {}
         """Labels that say more than the table's for now, by action."""
+        self.idle: frozenset[str] = frozenset()
+        """Names of actions that could do nothing now, and are left out."""
         self._places: list[tuple[int, int, str]] = []
 
     def relabel(self, name: str, label: str) -> None:
         if self.labels.get(name) != label:
             self.labels[name] = label
+            self.refresh()
+
+    def leave_out(self, names: Collection[str]) -> None:
+        if self.idle != (idle := frozenset(names)):
+            self.idle = idle
             self.refresh()
 
     def render_line(self, y: int) -> Strip:
@@ -65,7 +74,7 @@ class KeyBar(LineWidget):
         room = self.size.width
         chosen: set[str] = set()
         for action in sorted(self.table, key=lambda action: -action.bar):
-            if not self._keys(action):
+            if action.name in self.idle or not self._keys(action):
                 continue
             room -= width(self._key(action)) + width(self._label(action)) + 3
             if room < 0:

@@ -13,7 +13,7 @@ from engine.task import load_task
 TASK = load_task("./fifteen.py", {}, folder=Path(__file__).parent)
 
 
-def test_who_moves_to_fifteen_wins():
+def test_who_brings_the_sum_to_15_wins():
     assert isinstance(TASK, GameTask)
     game, rng = TASK.game, random.Random(0)
     for _ in range(200):
