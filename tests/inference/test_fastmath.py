@@ -23,11 +23,11 @@ def close(a: mx.array, b: mx.array | np.ndarray, relative: float = 2e-6, absolut
     np.testing.assert_allclose(np.array(a, np.float64), np.array(b, np.float64), rtol=relative, atol=absolute)
 
 
-def test_exp_is_numpys_within_a_millionth_and_what_rounding_its_argument_costs():
+def test_exp_is_numpys_to_a_few_units_in_the_last_place():
     x = np.linspace(-40, 40, 100_001).astype(np.float32)
     close(fastmath.fast_exp(mx.array(x)), np.exp(x.astype(np.float64)), relative=3e-6, absolute=0)
     near = np.linspace(-1, 1, 100_001).astype(np.float32)
-    close(fastmath.fast_exp(mx.array(near)), np.exp(near.astype(np.float64)), relative=8e-7, absolute=0)
+    close(fastmath.fast_exp(mx.array(near)), np.exp(near.astype(np.float64)), relative=3e-7, absolute=0)
 
 
 def test_exp_of_very_small_numbers_is_negligible_but_never_denormal_or_negative():
