@@ -123,7 +123,7 @@ def pulled(tiny: Tiny, records: Sequence[TrainingRecord], by: Sequence[np.ndarra
 
 
 EXACT = 1e-5
-"""Relative. Matrix products add up in another order for another number of rows, on a GPU and on CPUs without AVX-512."""
+"""Relative. Matrix products add up in another order for another number of rows, most so on a GPU."""
 
 
 @pytest.mark.parametrize("settings", [*POLICIES, ONLY_SFT, ONLY_DPO, MIX], ids=named)
