@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import re
 import shutil
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
@@ -32,6 +33,8 @@ from engine.types import POLICY, EpisodeRequest, GenerateResult, RunError
 ROOT = "past"
 """The folder of a run in which snapshots lie."""
 PLAYER = "past-"
+NAMED = re.compile(r"step-\d{6,}(\.\d+)?")
+"""What a snapshot's folder is called."""
 
 
 class Snapshot(NamedTuple):
@@ -119,8 +122,15 @@ def player(step: int) -> str:
 
 
 def _snapshots(state: Iterable[Sequence[Any]]) -> list[Snapshot]:
-    """From a checkpoint; one of before folders were named in it has a snapshot's step and version alone."""
-    return [Snapshot(step, version, *(name or [f"step-{step:06d}"])) for step, version, *name in state]
+    """From a checkpoint; one of before folders were named in it has a snapshot's step and version alone.
+
+    Raises `RunError` for a name that isn't a snapshot's: a run may be another's, and a name lead out of its folder.
+    """
+    found = [Snapshot(step, version, *(name or [f"step-{step:06d}"])) for step, version, *name in state]
+    for snapshot in found:
+        if not NAMED.fullmatch(snapshot.folder):
+            raise RunError(f"a checkpoint names an earlier self {snapshot.folder!r}, not such as 'step-000040'")
+    return found
 
 
 def _dismiss(trainer: LocalTrainer, spared: Collection[str]) -> None:
@@ -137,16 +147,16 @@ def _delete(root: Path, spared: Collection[str]) -> None:
     """
     try:
         states = [json.loads(file.read_text("utf-8")) for file in root.parent.glob(f"*/step-*/{checkpoint.STATE}")]
-    except (OSError, ValueError):
+        named = {snapshot.folder for state in states for snapshot in _snapshots(state.get("past", ()))}
+    except (OSError, ValueError, RunError):
         return
-    named = {snapshot.folder for state in states for snapshot in _snapshots(state.get("past", ()))}
     for folder in root.glob("step-*"):
         if folder.name not in named.union(spared):
             shutil.rmtree(folder, ignore_errors=True)
 
 
 def copy(folder: Path, other: Path, state: dict[str, Any]) -> None:
-    """Take the snapshots that a checkpoint's state names into another run's folder."""
+    """Take the snapshots that a checkpoint's state names into another run's folder; `RunError` as above."""
     for snapshot in _snapshots(state.get("past", ())):
         shutil.copytree(folder / ROOT / snapshot.folder, other / ROOT / snapshot.folder)
 

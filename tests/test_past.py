@@ -17,7 +17,7 @@ import pytest
 from engine import Arena, EpisodeRequest, Role
 from engine.config import Config, CreditConfig, PastConfig, TaskConfig
 from engine.events import RunState
-from engine.past import Past, _delete, metrics, player
+from engine.past import Past, _delete, copy, metrics, player
 from engine.run import Run, RunError
 from engine.steering.forking import fork, roll_back
 from engine.store import Store
@@ -259,10 +259,26 @@ def test_where_a_checkpoint_cannot_be_read_no_snapshot_is_deleted(tmp_path):
     for name in ("past/step-000000", "past/step-000010", "checkpoints/step-000010"):
         (tmp_path / name).mkdir(parents=True)
     state = tmp_path / "checkpoints/step-000010/state.json"
-    for text, left in (("{", {0, 10}), ('{"past": [[10, 10]]}', {10})):
+    strange = '{"past": [[10, 10, "../checkpoints/step-000010"]]}'
+    for text, left in (("{", {0, 10}), (strange, {0, 10}), ('{"past": [[10, 10]]}', {10})):
         state.write_text(text)
         _delete(tmp_path / "past", ())
         assert {int(path.name[-6:]) for path in (tmp_path / "past").iterdir()} == left
+
+
+@pytest.mark.parametrize("name", ["../../elsewhere", "/etc", "step-000010/..", "step-000010\n", ""])
+def test_a_checkpoint_of_anothers_run_leads_nowhere_but_to_its_snapshots(tmp_path, name):
+    run, other = tmp_path / "run", tmp_path / "deep/other"
+    for folder in (tmp_path / "elsewhere", run / "past/step-000010", other / "past"):
+        folder.mkdir(parents=True)
+    state = {"past": [[10, 10, name]]}
+    with pytest.raises(RunError, match="a checkpoint names an earlier self"):
+        copy(run, other, state)
+    with pytest.raises(RunError, match="a checkpoint names an earlier self"):
+        Past(run).load_state(state["past"])
+    assert {path.name for path in tmp_path.rglob("*")} == {
+        *("elsewhere", "run", "past", "step-000010", "deep", "other")
+    }
 
 
 def test_what_a_killed_process_left_of_a_snapshot_goes_with_the_next_one(tmp_path):

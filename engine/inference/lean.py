@@ -169,12 +169,12 @@ class _Joined:
 
     def of_slots(self, slots: tuple[int, ...]) -> Layers:
         """Of one slot, or of several one after the other, [slots, …] each."""
+        if slots == (0,):
+            return self._none
         if self._changes != self._adapters.changes:
             self._changes = self._adapters.changes
             self._taken.clear()
             self._stacked = self._stack()
-        if slots == (0,):
-            return self._none
         taken = self._taken.pop(slots, None) or _taken(self._stacked, slots)
         self._taken[slots] = taken
         if len(self._taken) > REMEMBERED:
