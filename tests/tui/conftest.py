@@ -5,9 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import textual._wait
 from textual.app import App
 
 from tui.actions import ACTIONS, scope_of
+
+# After a key a pilot waits until a stretch of 20 ms saw next to no work, which was most of what these tests took.
+# 5 ms are enough, as a test that needs more waits for what it needs (`until`, `at_rest`).
+assert hasattr(textual._wait, "SLEEP_GRANULARITY")
+assert hasattr(textual._wait, "SLEEP_IDLE")
+textual._wait.SLEEP_GRANULARITY = 0.005
+textual._wait.SLEEP_IDLE = textual._wait.SLEEP_GRANULARITY / 20
 
 PRESSED: set[str] = set()
 """Ids of actions that a test of this session did by a key, other than those of `test_actions.py`."""

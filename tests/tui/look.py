@@ -38,6 +38,21 @@ async def until(pilot: Pilot[None], condition: Callable[[], object], seconds: fl
     raise AssertionError(f"it never came true; on the screen:\n{seen(app)}")
 
 
+async def at_rest(pilot: Pilot[None], seconds: float = 5.0) -> str:
+    """Waits until the screen stays the same for a tenth of a second: what it shows then."""
+    app = pilot.app
+    assert isinstance(app, SelfPlayApp)
+    before, same = "", 0
+    for _ in range(int(seconds / 0.02)):
+        await pilot.pause(0.02)
+        now = seen(app)
+        same = same + 1 if now == before else 0
+        if same == 5:
+            return now
+        before = now
+    raise AssertionError(f"it never came to rest; on the screen:\n{before}")
+
+
 def burst(app: SelfPlayApp, *keys: str) -> None:
     """Keys that are all there before the app has seen the first, as a terminal gives what was typed meanwhile."""
     for key in keys:
@@ -76,6 +91,8 @@ async def play(pilot: Pilot[None], run: FakeRun, ticks: int) -> None:
         run.advance()
         assert app.session is not None
         app.session.drain()
+    if app.session is not None:
+        app.session.drain()  # what happened without a tick, as a failure
     await pilot.pause()
     if isinstance(app.screen, RunScreen):
         await app.screen.draw(True)

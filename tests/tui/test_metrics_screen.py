@@ -15,7 +15,7 @@ from engine.events import StepFinished
 from tests.tui.clock import Clock
 from tests.tui.demo import app as demo_app
 from tests.tui.fake import FakeRun
-from tests.tui.look import SIZES, play_to, seen, still, until, watching
+from tests.tui.look import SIZES, play, play_to, seen, still, until, watching
 from tests.tui.recorded import record
 from tui import clipboard
 from tui.app import SelfPlayApp
@@ -96,9 +96,11 @@ async def test_a_click_on_a_chart_opens_it() -> None:
 
 
 async def test_before_anything_was_measured_it_says_so() -> None:
-    app = watching(still(episodes=12))
+    run = still(episodes=12)
+    app = watching(run)
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         await until(pilot, lambda: isinstance(app.screen, RunScreen))
+        await play(pilot, run, 0)
         app.screen.store.series.clear()  # type: ignore[attr-defined]
         await press(pilot, "g")
         await until(pilot, lambda: "Nothing was measured yet." in seen(app))

@@ -17,7 +17,7 @@ from engine.inference.hub import POCKET
 from engine.store import Store
 from tests.tui.clock import Clock
 from tests.tui.demo import app as demo_app
-from tests.tui.look import SIZES, cells, play, seen, still, until, watching
+from tests.tui.look import SIZES, at_rest, cells, play, seen, still, until, watching
 from tests.tui.played import ILLEGAL, NEEDLE, UPSET, add_step, record
 from tui.actions import actions
 from tui.app import SelfPlayApp
@@ -318,7 +318,7 @@ async def test_h_shows_how_likely_tokens_were_then_their_ratios_then_neither(
         screen = await opened(pilot, folder)
         await pilot.press("3")
         await until(pilot, lambda: "There are" in seen(app))
-        before = seen(app)
+        before = await at_rest(pilot)
         assert not underlined(app)
         await pilot.press("h")
         await until(pilot, lambda: "p sampled" in seen(app) and underlined(app))
