@@ -383,7 +383,8 @@ def test_no_package_is_asked_for_plugins_while_the_command_line_is_imported():
 def test_no_garbage_is_looked_for_until_a_command_works(monkeypatch):
     code = (
         "import argparse, gc, sys; from tui import cli; told = [];"
-        "gc.callbacks.append(lambda *_: told.append('looked')); argparse.ArgumentParser.parse_args = lambda *_: sys.exit(f'{told}');"
+        "gc.callbacks.append(lambda *_: told.append('looked'));"
+        "argparse.ArgumentParser.parse_args = lambda *_: sys.exit(f'{told}');"
         "cli.main()"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
