@@ -9,7 +9,7 @@ from typing import Protocol
 from engine.types import Completion, Message, Sampling
 
 OnTokens = Callable[[list[int], list[float]], None]
-"""Called with new tokens and their log-probabilities, at most once a tick."""
+"""Called with new tokens and their log-probabilities, some times a second: in the end with all there are."""
 
 
 class Client(Protocol):

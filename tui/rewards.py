@@ -59,8 +59,11 @@ class Rewards:
                 self.weights.setdefault(name, weight)
 
     def _ledger(self, name: Name) -> Ledger:
-        self._seen(name[1])
-        return self.ledgers.setdefault(name, Ledger())
+        found = self.ledgers.get(name)
+        if found is None:
+            self._seen(name[1])
+            found = self.ledgers[name] = Ledger()
+        return found
 
 
 def latest(folder: Path, step: int) -> list[Rollout]:

@@ -21,7 +21,7 @@ from engine.inference.prefix_cache import Hit, Stats
 from engine.inference.prompting import Prompted, Prompting
 from engine.inference.recall import Recall
 from engine.inference.requests import Finished, Request, Tick
-from engine.inference.rows import Row, Rows
+from engine.inference.rows import REPORT_EVERY, Row, Rows
 from engine.inference.scheduling import CHUNK, Costs, Scheduler
 from engine.inference.tokenizer import Tokenizer
 from engine.inference.withdrawing import Withdrawing
@@ -31,7 +31,8 @@ from engine.types import StopReason
 class Batcher:
     """Decodes up to `rows` completions at once, computing at most about `prefill_tokens` of short prompts a tick.
 
-    `prefix_bytes` bounds the memory for what was said before. `tokenizer` is for stop strings only.
+    `prefix_bytes` bounds the memory for what was said before. `tokenizer` is for stop strings only. What is being
+    said is reported every `report_every` seconds.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class Batcher:
         prefix_bytes: int = 0,
         tokenizer: Tokenizer | None = None,
         chunk: int = CHUNK,
+        report_every: float = REPORT_EVERY,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.sampled = 0
@@ -54,10 +56,10 @@ class Batcher:
         self._ends[[token for token in lm.eos_tokens if token < lm.vocab_size]] = True
         in_flight = decoder(lm, adapters)
         self._scheduler = Scheduler(prefill_tokens, _costs(lm, in_flight.share), chunk)
-        self._rows = Rows(in_flight, self._ends, lm.context, self._piece)
+        self._rows = Rows(in_flight, self._ends, lm.context, self._piece, report_every)
         self._recall = Recall(self._rows, prefix_bytes)
         self._prompting = Prompting(lm, adapters, self._scheduler, self._recall)
-        self._withdrawing = Withdrawing(clock)
+        self._withdrawing, self._clock = Withdrawing(clock), clock
         self._open: set[int] = set()
         self.clear()
 
@@ -164,9 +166,10 @@ class Batcher:
             self._moved = True
             logits.append(self._join(long))
         if logits:
-            done = self._rows.draw(logits[0] if len(logits) == 1 else mx.concatenate(logits), tick)
+            done = self._rows.draw(logits[0] if len(logits) == 1 else mx.concatenate(logits))
             self.sampled += len(done)
             self._leave(done, tick)
+            self._rows.report(tick, self._clock())
         self._open.difference_update(finished.id for finished in tick.finished)
         return tick
 

@@ -88,8 +88,8 @@ class LocalClient:
     ) -> asyncio.Future[Completion]:
         """Ask for a completion.
 
-        `on_tokens` is called after each tick that brought tokens; `on_done` exactly once, before whoever awaits
-        the future goes on. Cancelling the future withdraws the request.
+        `on_tokens` is called some times a second, and with the last ones before `on_done`; that exactly once,
+        before whoever awaits the future goes on. Cancelling the future withdraws the request.
 
         The future raises KeyError for a player there isn't, ValueError for a request that can't be run, and
         `EngineError` if the device fails.
@@ -272,9 +272,10 @@ class LocalClient:
 
     def _deliver(self, tick: Tick) -> None:
         """On the event loop: what a tick brought."""
-        for id, token, logprob in tick.tokens:
+        for id, tokens, logprobs in tick.tokens:
             if (pending := self._pending.get(id)) is not None:
-                tell(pending.on_tokens, [token], [logprob])
+                pending.told += len(tokens)
+                tell(pending.on_tokens, tokens, logprobs)
         if not tick.finished:
             return
         self._ticking = False
@@ -297,6 +298,8 @@ class LocalClient:
         pending = self._take(finished.id)
         if pending is None:  # cancelled on this side before the device reported on it
             return
+        if pending.told < len(finished.tokens):
+            tell(pending.on_tokens, finished.tokens[pending.told :], finished.logprobs[pending.told :])
         tell(pending.on_done)
         if pending.future.done():  # cancelled in this same turn of the loop
             return

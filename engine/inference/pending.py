@@ -28,6 +28,8 @@ class Pending:
     """In `time.monotonic()`."""
     timer: asyncio.TimerHandle | None = None
     """Ends it where it waits on this side until then."""
+    told: int = 0
+    """Tokens that `on_tokens` was called with."""
 
 
 def tell(callback: Callable[..., None] | None, *arguments: Any) -> None:

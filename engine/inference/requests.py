@@ -19,7 +19,7 @@ class Request:
     key: int
     """uint64: what the random numbers of this completion come from, and nothing else."""
     stream: bool = False
-    """Whether a tick reports each token, and not only the end."""
+    """Whether its tokens are reported as they come, and not only at the end."""
     bias: tuple[tuple[int, float], ...] = ()
     """What is added to the logits of single tokens."""
     stop: tuple[bytes, ...] = ()
@@ -52,7 +52,8 @@ class Finished:
 
 @dataclass(slots=True)
 class Tick:
-    """What one tick brought: new tokens of streaming requests as (id, token, log-probability), and ends."""
+    """What is reported after a tick: of streaming requests what they said since the last time, and ends."""
 
-    tokens: list[tuple[int, int, float]] = field(default_factory=list)
+    tokens: list[tuple[int, list[int], list[float]]] = field(default_factory=list)
+    """Id, tokens and their log-probabilities. What came between the last report and the end is in `Finished`."""
     finished: list[Finished] = field(default_factory=list)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -31,10 +32,15 @@ STATE = np.dtype(
         ("room", np.int32),  # tokens that the context leaves
         ("adjusts", np.bool_),  # whether its logits are changed before a token is drawn
         ("watches", np.bool_),  # whether it has stop strings
-        ("streams", np.bool_),  # whether each token is reported
+        ("streams", np.bool_),  # whether tokens are reported as they come
+        ("reported", np.int32),  # how many were
     ],
     align=True,  # MLX takes no column whose numbers lie across words
 )
+
+REPORT_EVERY = 0.04
+"""Seconds between two reports of what is being said. Nobody reads faster, and to report each token of a tiny model
+takes a twentieth of the time in which it is said."""
 
 SAMPLED = np.dtype([("token", np.int32), ("logprob", np.float32), ("version", np.int32)])
 """What is recorded of a token."""
@@ -69,9 +75,17 @@ class Row:
 class Rows:
     """Rows in the order of the batch. Only those that ask for more than a sampler costs are looked at singly."""
 
-    def __init__(self, decoder: Decoder, ends: np.ndarray, context: int, piece: Callable[[int], bytes]) -> None:
+    def __init__(
+        self,
+        decoder: Decoder,
+        ends: np.ndarray,
+        context: int,
+        piece: Callable[[int], bytes],
+        report_every: float = REPORT_EVERY,
+    ) -> None:
         """`ends` [V]: whether a token ends a turn. `piece`: what a token adds to a text, for stop strings."""
         self.decoder = decoder
+        self._report_every, self._next_report = report_every, -math.inf
         self._ends, self._context, self._piece = ends, context, piece
         self.clear()
 
@@ -101,7 +115,7 @@ class Rows:
         self._settings = None
         self.decoder.join(layers)
 
-    def draw(self, logits: mx.array, tick: Tick) -> np.ndarray:
+    def draw(self, logits: mx.array) -> np.ndarray:
         """Sample every row's token from logits [B, V] and record it. Returns who is done [B].
 
         Raises:
@@ -122,9 +136,17 @@ class Rows:
             broken = {self._rows[row].request.player for row in np.flatnonzero(~np.isfinite(logprobs))}
             raise FloatingPointError(f"logits of {', '.join(sorted(broken))} aren't finite: its weights diverged")
         self._record(tokens, logprobs)
-        for index in np.flatnonzero(state["streams"]):
-            tick.tokens.append((self._rows[index].finished.id, int(tokens[index]), float(logprobs[index])))
         return self._done(self._ends[tokens] | self._chosen() | self._stopped())
+
+    def report(self, tick: Tick, now: float) -> None:
+        """What streaming rows said since the last time, if that is long enough ago; `now` in seconds."""
+        if now < self._next_report:
+            return
+        self._next_report = now + self._report_every
+        for index in np.flatnonzero(self.state["streams"]):
+            said = self._sampled[index, self.state["reported"][index] : self.state["count"][index]]
+            tick.tokens.append((self._rows[index].finished.id, said["token"].tolist(), said["logprob"].tolist()))
+        self.state["reported"] = self.state["count"]
 
     def over(self, leaving: np.ndarray) -> list[Row]:
         """The rows where `leaving` [B] is true, their records written."""
@@ -149,7 +171,7 @@ class Rows:
         return (
             *(request.key, sampling.temperature, sampling.top_p, sampling.top_k, sampling.min_p),
             *(slot, version, 0, 0, sampling.max_tokens, self._context - len(request.prompt)),
-            *(request.adjusts, bool(request.stop), request.stream),
+            *(request.adjusts, bool(request.stop), request.stream, 0),
         )
 
     def _record(self, tokens: np.ndarray, logprobs: np.ndarray) -> None:

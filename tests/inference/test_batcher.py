@@ -251,17 +251,25 @@ def test_no_more_rows_than_allowed_are_decoded(endless, adapters, monkeypatch):
     assert max(widths) == 4
 
 
-def test_streaming_requests_and_only_they_report_every_token(endless, adapters):
-    batcher = Batcher(endless, adapters)
+@pytest.mark.parametrize("every", [1, 3])
+def test_streaming_requests_and_only_they_report_what_they_say_every_so_often(endless, adapters, every):
+    now = 0.0
+    batcher = Batcher(endless, adapters, report_every=every, clock=lambda: now)
     first, second = prompts(2)
-    batcher.add(request(0, first, stream=True))
+    batcher.add(request(0, first, Sampling(max_tokens=8), stream=True))
     batcher.add(request(1, second))
-    streamed, finished = [], {}
+    reports, finished = [], {}
     while len(batcher):
         tick = batcher.tick()
-        streamed += tick.tokens
+        reports.append(tick.tokens)
         finished |= {end.id: end for end in tick.finished}
-    assert streamed == [(0, token, p) for token, p in zip(finished[0].tokens, finished[0].logprobs, strict=True)]
+        now += 1.0
+    tokens, logprobs = finished[0].tokens, finished[0].logprobs
+    assert len(tokens) == 8
+    ends = range(1, 8, every)  # the last token comes with the end
+    spoken = [(0, tokens[max(end - every, 0) : end], logprobs[max(end - every, 0) : end]) for end in ends]
+    assert [report for tick in reports for report in tick] == spoken
+    assert [len(report) for report in reports[:8]] == [int(n % every == 0) for n in range(7)] + [0]
 
 
 def test_a_dropped_players_requests_fail_by_name_and_the_others_go_on(endless, adapters):
