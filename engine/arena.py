@@ -409,7 +409,7 @@ class Arena:
         live.state.turns.append(Turn(role.id, index, messages, completion, trainable))
         version = completion.versions[-1] if completion.versions else 0
         said = self.prefix + role.id, completion.text, version, completion.stop_reason
-        self._announce(TurnFinished(rollout.id, index, *said))
+        self._announce(TurnFinished(rollout.id, index, *said, completion.tokens, completion.logprobs))
         return completion
 
     async def _consult(

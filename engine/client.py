@@ -9,7 +9,10 @@ from typing import Protocol
 from engine.types import Completion, Message, Sampling
 
 OnTokens = Callable[[list[int], list[float]], None]
-"""Called with new tokens and their log-probabilities, some times a second: in the end with all there are."""
+"""Called with new tokens and their log-probabilities some times a second, and with the last ones before the end.
+
+Of a reply that is over before the first such time it isn't called at all.
+"""
 
 
 class Client(Protocol):

@@ -52,7 +52,7 @@ class TurnStarted:
 
 @dataclass(slots=True)
 class TokensSampled:
-    """New tokens of one turn since the last such event. Decode with `Run.decode`."""
+    """New tokens of one turn since the last such event, some times a second. Decode with `Run.decode`."""
 
     rollout_id: str
     turn: int
@@ -68,6 +68,9 @@ class TurnFinished:
     text: str
     version: int
     stop_reason: str
+    tokens: list[int] = field(default_factory=list)
+    """All of them: of a short turn no `TokensSampled` may have told. So of `logprobs`. The engine's own lists."""
+    logprobs: list[float] = field(default_factory=list)
 
 
 @dataclass(slots=True)

@@ -134,12 +134,12 @@ class SelfPlayApp(App[None], inherit_bindings=False):
             return
         from tui.screens.run import RunScreen
 
-        self._cadence.begin()
         if self.session.drain():
             self._cadence.stir()
         self.telling.look(self.session)
         top = self.screen_stack[-1] if self.screen_stack else None  # a timer may fire while the app closes
         if isinstance(top, RunScreen) and self._cadence.due():
+            self._cadence.begin()
             await top.draw()
             top.call_after_refresh(self._cadence.painted)
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-SHARE = 0.06
-"""Of the thread's time that frames may take. The engine plays on the same thread, and games of short turns wait for
-it; beside a model that takes its time all frames that were asked for take less."""
+MOST = 0.15
+"""Of the thread's time that frames may take, whatever else there is to do."""
+
+ROOM = 0.0065
+"""The same, times the share of the thread that everything else takes. The engine plays on the same thread: where
+short turns need a quarter of it, one that waits for a frame costs more than where long ones need a fiftieth."""
 
 WEIGHT = 0.3
-"""Of the latest frame in what a frame is taken to cost."""
+"""Of the latest in what frames are taken to cost, and the thread to be at work."""
 
 SLOWEST = 0.5
 """Seconds between two frames at most: clocks go on where nothing else does."""
@@ -26,18 +29,26 @@ class Cadence:
         self, clock: Callable[[], float] = time.monotonic, computed: Callable[[], float] = time.thread_time
     ) -> None:
         self._clock, self._computed = clock, computed
-        self._cost = 0.0
+        self._cost = self._load = 0.0
         self._stirred = self._began = clock() - SLOWEST
-        self._computed_before = 0.0
+        self._looked, self._before, self._after = clock(), computed(), computed()
 
     @property
     def is_early(self) -> bool:
         """Whether what there is to see can wait, for the frames before took their share."""
-        return self._clock() - self._began < min(self._cost / SHARE, SLOWEST)
+        return self._clock() - self._began < min(self._cost / self.share, SLOWEST)
+
+    @property
+    def share(self) -> float:
+        """Of the thread's time that frames may take now."""
+        return MOST if self._load * MOST < ROOM else ROOM / self._load
 
     def begin(self) -> None:
         """What is computed from now on is for the next frame, if one is due."""
-        self._computed_before = self._computed()
+        now, computed = self._clock(), self._computed()
+        if now > self._looked:
+            self._load += WEIGHT * ((computed - self._after) / (now - self._looked) - self._load)
+        self._looked, self._before, self._after = now, computed, computed
 
     def stir(self) -> None:
         """Something happened: in the run, or by the person's hand."""
@@ -53,5 +64,5 @@ class Cadence:
 
     def painted(self) -> None:
         """The frame is on its way to the terminal: what was computed since it began is what it cost."""
-        cost = self._computed() - self._computed_before
-        self._cost += WEIGHT * (cost - self._cost)
+        self._after = self._computed()
+        self._cost += WEIGHT * (self._after - self._before - self._cost)

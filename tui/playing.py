@@ -9,7 +9,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 
-from engine.events import EpisodeStarted, TokensSampled, TurnStarted
+from engine.events import EpisodeStarted, TokensSampled, TurnFinished, TurnStarted
 from engine.types import Message
 from tui.interface import SittingLike
 from tui.state import Store
@@ -122,6 +122,8 @@ class Board:
             if isinstance(event, TokensSampled):
                 key = event.rollout_id, event.turn
                 self.likely[key] = self.likely.get(key, 0.0) + sum(event.logprobs)
+            elif isinstance(event, TurnFinished) and event.logprobs:
+                self.likely[event.rollout_id, event.turn] = sum(event.logprobs)
             elif isinstance(event, EpisodeStarted | TurnStarted):
                 self._latest = event.rollout_id
         self.store.fold(events)

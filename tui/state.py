@@ -148,6 +148,8 @@ class Store:
                 turn = episode.turn(event.turn, event.role)
                 turn.role, turn.text, turn.version = event.role, event.text, event.version
                 turn.stop_reason = event.stop_reason
+                if event.tokens:
+                    turn.tokens, turn.logprobs = event.tokens, event.logprobs
                 turn.revision += 1
                 episode.revision += 1
             case EpisodeStarted():

@@ -88,7 +88,10 @@ class EpisodeView:
 
     def turn(self, index: int, role: str = "") -> TurnView:
         """The turn of that index, made if it is new."""
-        for turn in reversed(self.turns):
+        turns = self.turns
+        if index < len(turns) and turns[index].index == index:  # nearly always
+            return turns[index]
+        for turn in reversed(turns):
             if turn.index == index:
                 return turn
         turn = TurnView(index, role)

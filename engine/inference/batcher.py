@@ -21,7 +21,7 @@ from engine.inference.prefix_cache import Hit, Stats
 from engine.inference.prompting import Prompted, Prompting
 from engine.inference.recall import Recall
 from engine.inference.requests import Finished, Request, Tick
-from engine.inference.rows import REPORT_EVERY, Row, Rows
+from engine.inference.rows import Row, Rows
 from engine.inference.scheduling import CHUNK, Costs, Scheduler
 from engine.inference.tokenizer import Tokenizer
 from engine.inference.withdrawing import Withdrawing
@@ -31,8 +31,7 @@ from engine.types import StopReason
 class Batcher:
     """Decodes up to `rows` completions at once, computing at most about `prefill_tokens` of short prompts a tick.
 
-    `prefix_bytes` bounds the memory for what was said before. `tokenizer` is for stop strings only. What is being
-    said is reported every `report_every` seconds.
+    `prefix_bytes` bounds the memory for what was said before. `tokenizer` is for stop strings only.
     """
 
     def __init__(
@@ -45,7 +44,6 @@ class Batcher:
         prefix_bytes: int = 0,
         tokenizer: Tokenizer | None = None,
         chunk: int = CHUNK,
-        report_every: float = REPORT_EVERY,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.sampled = 0
@@ -56,7 +54,7 @@ class Batcher:
         self._ends[[token for token in lm.eos_tokens if token < lm.vocab_size]] = True
         in_flight = decoder(lm, adapters)
         self._scheduler = Scheduler(prefill_tokens, _costs(lm, in_flight.share), chunk)
-        self._rows = Rows(in_flight, self._ends, lm.context, self._piece, report_every)
+        self._rows = Rows(in_flight, self._ends, lm.context, self._piece)
         self._recall = Recall(self._rows, prefix_bytes)
         self._prompting = Prompting(lm, adapters, self._scheduler, self._recall)
         self._withdrawing, self._clock = Withdrawing(clock), clock

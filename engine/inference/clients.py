@@ -88,8 +88,8 @@ class LocalClient:
     ) -> asyncio.Future[Completion]:
         """Ask for a completion.
 
-        `on_tokens` is called some times a second, and with the last ones before `on_done`; that exactly once,
-        before whoever awaits the future goes on. Cancelling the future withdraws the request.
+        `on_tokens` is called as `OnTokens` says, `on_done` exactly once, before whoever awaits the future goes on.
+        Cancelling the future withdraws the request.
 
         The future raises KeyError for a player there isn't, ValueError for a request that can't be run, and
         `EngineError` if the device fails.
@@ -298,7 +298,7 @@ class LocalClient:
         pending = self._take(finished.id)
         if pending is None:  # cancelled on this side before the device reported on it
             return
-        if pending.told < len(finished.tokens):
+        if 0 < pending.told < len(finished.tokens):
             tell(pending.on_tokens, finished.tokens[pending.told :], finished.logprobs[pending.told :])
         tell(pending.on_done)
         if pending.future.done():  # cancelled in this same turn of the loop

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import mlx.core as mx
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from scipy.special import softmax
 
 from engine.inference.batcher import Batcher
 from engine.inference.requests import Finished, Request
+from engine.inference.rows import Rows
 from engine.inference.sampling import uniforms
 from engine.types import Sampling, StopReason
 from tests.inference.conftest import Oracle, moved, save_adapter
@@ -252,9 +255,12 @@ def test_no_more_rows_than_allowed_are_decoded(endless, adapters, monkeypatch):
 
 
 @pytest.mark.parametrize("every", [1, 3])
-def test_streaming_requests_and_only_they_report_what_they_say_every_so_often(endless, adapters, every):
+def test_streaming_requests_and_only_they_report_what_they_say_every_so_often(
+    endless, adapters, monkeypatch, every
+):
+    monkeypatch.setattr("engine.inference.batcher.Rows", partial(Rows, report_every=every))
     now = 0.0
-    batcher = Batcher(endless, adapters, report_every=every, clock=lambda: now)
+    batcher = Batcher(endless, adapters, clock=lambda: now)
     first, second = prompts(2)
     batcher.add(request(0, first, Sampling(max_tokens=8), stream=True))
     batcher.add(request(1, second))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import threading
 import time
+from functools import partial
 
 import pytest
 
@@ -13,6 +15,7 @@ from engine.config import LoRAConfig, ModelConfig
 from engine.inference.batcher import Batcher
 from engine.inference.clients import LocalClient
 from engine.inference.device import Device
+from engine.inference.rows import Rows
 from engine.inference.scripted import ScriptedClient
 from engine.types import EngineError, Sampling, StopReason
 from tests.inference.conftest import Oracle, moved
@@ -78,6 +81,21 @@ async def test_a_completion_holds_all_that_training_needs(folder):
     assert (completion.player, completion.sampling) == ("policy", SAMPLING)
     assert streamed == completion.tokens
     assert done == [1]
+
+
+async def test_tokens_are_told_to_the_last_or_with_the_completion_only(folder, monkeypatch):
+    monkeypatch.setattr("engine.inference.batcher.Rows", partial(Rows, report_every=math.inf))
+
+    async def told(local: Local) -> tuple[list[int], list[int]]:
+        told: list[int] = []
+        sampling = Sampling(max_tokens=40)
+        completion = await local.submit("x", sampling=sampling, on_tokens=lambda new, _: told.extend(new))
+        return told, completion.tokens
+
+    async with Local(folder, endless=True) as local:
+        first, tokens = await told(local)  # the one report there is comes with the first token of all
+        assert first == tokens
+        assert await told(local) == ([], tokens)
 
 
 async def test_many_tasks_each_get_their_own_answer(folder):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.tui.clock import Clock
-from tui.cadence import AWAKE, SHARE, SLOWEST, Cadence
+from tui.cadence import AWAKE, MOST, ROOM, SLOWEST, Cadence
 
 
 class Computed:
@@ -16,8 +18,8 @@ class Computed:
         return self.seconds
 
 
-def frames(seconds: float, cost: float, *, stirred: bool = True, tick: float = 0.05) -> int:
-    """How many are drawn while each takes so much of the thread, at 20 ticks a second."""
+def frames(seconds: float, cost: float, *, load: float = 0.0, stirred: bool = True, tick: float = 0.05) -> int:
+    """How many are drawn while each takes so much of the thread, and all else that share, at 20 ticks a second."""
     clock, computed = Clock(), Computed()
     cadence, drawn = Cadence(clock, computed), 0
     for _ in range(round(seconds / tick)):
@@ -29,6 +31,7 @@ def frames(seconds: float, cost: float, *, stirred: bool = True, tick: float = 0
             cadence.painted()
             drawn += 1
         clock.now += tick
+        computed.seconds += load * tick
     return drawn
 
 
@@ -36,11 +39,14 @@ def test_cheap_frames_come_with_every_tick():
     assert frames(5.0, cost=0.001) == 100
 
 
-def test_dear_frames_take_no_more_than_their_share_of_the_thread():
-    for cost in (0.005, 0.01, 0.02):
-        drawn = frames(20.0, cost)
-        assert drawn * cost <= 1.05 * 20.0 * SHARE + 3 * cost
-        assert drawn >= 0.6 * 20.0 * SHARE / cost
+@pytest.mark.parametrize("load", [0.0, 0.05, 0.1, 0.25])
+@pytest.mark.parametrize("cost", [0.005, 0.01, 0.02])
+def test_dear_frames_take_no_more_than_a_share_of_the_thread_that_falls_with_its_load(cost, load):
+    drawn = frames(40.0, cost, load=load)
+    share = min(MOST, ROOM / load) if load else MOST
+    fewest, most = 40.0 / SLOWEST, min(40.0 / 0.05, 40.0 * share / cost)
+    assert drawn <= max(1.05 * most + 5, fewest)
+    assert drawn >= max(0.6 * most, 0.9 * fewest)
 
 
 def test_however_dear_a_frame_is_the_screen_goes_on():

@@ -111,6 +111,13 @@ def test_a_finished_turn_shows_the_text_it_finished_with(store: Store) -> None:
     assert (turn.shown(decode), turn.version, turn.stop_reason) == ("[9] done", 4, "length")
 
 
+def test_a_turn_too_short_to_be_reported_has_its_tokens_at_its_end(store: Store) -> None:
+    store.fold([start("1"), TurnStarted("1", 0, "First", "policy", [])])
+    store.fold([TurnFinished("1", 0, "First", "[9]", 4, "stop", tokens("[9]"), [-1.0, -2.0, -0.5])])
+    turn = store.episodes["1"].turns[0]
+    assert (turn.tokens, turn.logprobs) == (tokens("[9]"), [-1.0, -2.0, -0.5])
+
+
 def test_an_episode_is_live_until_it_finishes(store: Store, clock: Clock) -> None:
     store.fold([start("1"), start("2")])
     clock.now = 5.0
