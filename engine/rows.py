@@ -12,7 +12,7 @@ import json
 import sys
 from array import array
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from functools import lru_cache
 from itertools import chain
 from sqlite3 import Connection, Row
@@ -78,15 +78,35 @@ ADDED = (
 """Columns that the tables of older runs lack."""
 
 
+@dataclass(slots=True)
+class Prepared:
+    """Rows of episodes and of their turns. To make them takes many times as long as to insert them."""
+
+    step: int
+    evaluation: bool | None
+    """None of episodes in which a person plays."""
+    episodes: list[tuple[Any, ...]] = field(default_factory=list)
+    turns: list[tuple[Any, ...]] = field(default_factory=list)
+
+    def add(self, result: GenerateResult) -> None:
+        """An episode and all it spawned, as they are now."""
+        for node, parent in walk([result]):
+            self.episodes.append(episode_row(node, parent, self.step, self.evaluation))
+            self.turns += [turn_row(node.rollout.id, turn) for turn in node.rollout.turns]
+
+
 def insert(
-    connection: Connection, results: Iterable[GenerateResult], step: int, *, evaluation: bool | None
+    connection: Connection, results: Iterable[GenerateResult] | Prepared, step: int, *, evaluation: bool | None
 ) -> None:
     """Episodes and their turns into `TABLES`. `evaluation` is None of those in which a person plays."""
-    nodes = list(walk(results))
-    episodes = [episode_row(result, parent, step, evaluation) for result, parent in nodes]
-    turns = [turn_row(result.rollout.id, turn) for result, _ in nodes for turn in result.rollout.turns]
-    connection.executemany(_insertion("episodes", EPISODE), episodes)
-    connection.executemany(_insertion("turns", TURN), turns)
+    if isinstance(results, Prepared):
+        made = results
+    else:
+        made = Prepared(step, evaluation)
+        for result in results:
+            made.add(result)
+    connection.executemany(_insertion("episodes", EPISODE), made.episodes)
+    connection.executemany(_insertion("turns", TURN), made.turns)
 
 
 def walk(results: Iterable[GenerateResult]) -> Iterator[tuple[GenerateResult, str | None]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
@@ -17,9 +18,13 @@ from engine.pace import Pace
 from engine.patience import insist
 from engine.progress import step_metrics, why_skipped
 from engine.rollouts import RolloutSource, split_stale
+from engine.rows import Prepared
 from engine.store import Store
 from engine.training.trainer import LocalTrainer
 from engine.types import GenerateResult, TrainingRecord
+
+SLICE = 0.003
+"""Seconds for which the event loop is held at most while a step's rows are made; all of them may take 30 ms."""
 
 
 @dataclass(slots=True)
@@ -43,6 +48,17 @@ class Step:
     @property
     def results(self) -> list[GenerateResult]:
         return [*self.taken, *self.lessons]
+
+
+async def prepared(results: Iterable[GenerateResult], step: int, *, evaluation: bool) -> Prepared:
+    """What the record is to hold of them, made a few milliseconds at a time: keys and frames come in between."""
+    made, began = Prepared(step, evaluation), time.perf_counter()
+    for result in results:
+        made.add(result)
+        if time.perf_counter() - began > SLICE:
+            await asyncio.sleep(0)
+            began = time.perf_counter()
+    return made
 
 
 class Stepper:
@@ -104,7 +120,8 @@ class Stepper:
     async def record(self, step: Step) -> None:
         """The step is in the record, whole, before anybody is told of it."""
         version, seconds = self.trainer.learner.version, step.learnt - step.began
-        row = (self._course.step, version, seconds, step.metrics, step.taken, step.skipped, step.lessons)
+        taken = await prepared(step.taken, self._course.step, evaluation=False)
+        row = (self._course.step, version, seconds, step.metrics, taken, step.skipped, step.lessons)
         await self._written(self._store.record_step, *row)
         self.source.done()
         self.is_torn = False
@@ -118,7 +135,8 @@ class Stepper:
         is_best = course.evaluations.add(course.step, metrics)
         course.totals.add_evaluation(played)
         measured = EvaluationFinished(course.step, metrics, is_best)
-        await self._written(self._store.record_evaluation, measured, played)
+        rows = await prepared(played, course.step, evaluation=True)
+        await self._written(self._store.record_evaluation, measured, rows)
         self._tell(measured)
         return is_best
 

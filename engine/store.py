@@ -139,7 +139,7 @@ class Store:
         version: int,
         seconds: float,
         metrics: dict[str, float],
-        results: list[GenerateResult],
+        results: list[GenerateResult] | rows.Prepared,
         skipped: str = "",
         sittings: Sequence[GenerateResult] = (),
     ) -> None:
@@ -163,7 +163,7 @@ class Store:
         with self._transaction() as connection:
             rows.insert(connection, [result], step, evaluation=None)
 
-    def record_evaluation(self, event: EvaluationFinished, results: list[GenerateResult]) -> None:
+    def record_evaluation(self, event: EvaluationFinished, results: list[GenerateResult] | rows.Prepared) -> None:
         """An evaluation and its episodes. A second one after the same step takes the first one's place."""
         with self._transaction() as connection:
             _delete_episodes(connection, "step = ? AND evaluation", event.step)

@@ -26,6 +26,7 @@ from engine.events import (
     StateChanged,
     StepFinished,
     TokensSampled,
+    TurnFinished,
 )
 from engine.run import Run, RunError
 from engine.store import Store, StoreError
@@ -134,16 +135,19 @@ def test_everything_shown_can_be_rebuilt_from_the_folder(finished):
 
 
 def test_streamed_tokens_are_those_of_the_record(finished):
-    """Nobody drained in between, so each turn's tokens coalesced into one event."""
+    """Nobody drained in between, so what was streamed of a turn is one event; of short ones nothing was."""
     _, events = finished
     streamed = {(e.rollout_id, e.turn): e.tokens for e in events if isinstance(e, TokensSampled)}
+    ended = {(e.rollout_id, e.turn): e.tokens for e in events if isinstance(e, TurnFinished)}
     recorded = {
         (e.result.rollout.id, turn.index): turn.completion.tokens
         for e in events
         if isinstance(e, EpisodeFinished)
         for turn in e.result.rollout.turns
     }
-    assert streamed == recorded
+    assert ended == recorded
+    assert streamed
+    assert streamed.items() <= recorded.items()
 
 
 def test_the_adapter_kept_has_the_same_logits_and_plays_the_same_greedy_moves_in_mlx_lm(finished):

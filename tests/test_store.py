@@ -1,5 +1,6 @@
 """The store: what is recorded comes back exactly, whole steps or nothing, and damage is told in a sentence."""
 
+import asyncio
 import math
 import os
 import signal
@@ -13,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine import batches
+from engine import batches, steps
 from engine.config import parse, save
 from engine.events import CheckpointSaved, EditApplied, EvaluationFinished, Notice, RunState, StepFinished
 from engine.store import FILE, Store, StoreError, in_use
@@ -427,3 +428,28 @@ def test_evaluations_are_read_in_pages(tmp_path):
         assert [event.step for event in store.evaluations(after=10, limit=2)] == [20, 30]
         assert [event.step for event in store.evaluations(after=30)] == [40]
         assert len(store.evaluations()) == 5
+
+
+async def test_a_steps_rows_are_made_with_other_work_in_between_and_are_the_same(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(steps, "SLICE", 0.0)
+    results = [a_result(f"{i}", children=[a_result(f"{i}.0")], turns=3) for i in range(5)]
+    turns = 0
+
+    async def other_work() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    other = asyncio.create_task(other_work())
+    made = await steps.prepared(results, 1, evaluation=False)
+    other.cancel()
+    assert turns >= len(results)
+    tables = []
+    for name, given in (("at once", results), ("prepared", made)):
+        with Store.create(tmp_path / name) as store:
+            store.record_step(1, 1, 0.5, {}, given)
+            read = store._connection
+            tables.append([[tuple(r) for r in read.execute(f"SELECT * FROM {t}")] for t in ("episodes", "turns")])
+    assert tables[0] == tables[1]
+    assert [len(table) for table in tables[0]] == [10, 20]

@@ -5,6 +5,7 @@ It knows runs only through `tui.interface`, and never touches a model, an array 
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -16,12 +17,13 @@ from textual import events
 from textual.app import App, SystemCommand
 from textual.driver import Driver
 from textual.filter import ANSIToTruecolor, LineFilter, Monochrome, NoColor
+from textual.notifications import Notify
 from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Input, TextArea
 
 from engine.config import Config
-from tui import notices, opening, terminal
+from tui import notices, opening, terminal, toasts
 from tui.actions import ACTIONS, bindings, key_name, scope_of
 from tui.cadence import Cadence
 from tui.interface import PresetInfo, RunInfo, RunLike, Sources
@@ -130,13 +132,15 @@ class SelfPlayApp(App[None], inherit_bindings=False):
     # Frames
 
     async def _tick(self) -> None:
-        if self.session is None or self._cadence.is_early:
+        session = self.session
+        if session is None or self._cadence.is_early:
             return
         from tui.screens.run import RunScreen
 
-        if self.session.drain():
+        if session.drain():
             self._cadence.stir()
-        self.telling.look(self.session)
+        await asyncio.sleep(0)  # the engine's turn, and that of keys: they don't wait for both, this and a frame
+        self.telling.look(session)
         top = self.screen_stack[-1] if self.screen_stack else None  # a timer may fire while the app closes
         if isinstance(top, RunScreen) and self._cadence.due():
             self._cadence.begin()
@@ -155,6 +159,10 @@ class SelfPlayApp(App[None], inherit_bindings=False):
         elif severity == "error":
             level = "error"
         self.notify(one_line(text), severity=level, markup=False, timeout=10 if level == "error" else 5)
+
+    def on_notify(self, event: Notify) -> None:
+        if toasts.renewed(self, event.notification):
+            event.prevent_default()
 
     def on_resize(self, event: events.Resize) -> None:
         if len(self.screen_stack) == 1:  # told again once there is a screen that this could be too small for

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import combinations, pairwise
 from statistics import fmean
 
+from engine.reading.saying import signed, unsigned
 from engine.store import StepRecord
 
 WINDOW = 5
@@ -40,8 +41,8 @@ class Drift:
 
     @property
     def words(self) -> str:
-        earned = f"{self.earned[0]:+.2f} to {self.earned[1]:+.2f}"
-        measured = f"{self.measured[0]:.2f} to {self.measured[1]:.2f}"
+        earned = " to ".join(map(signed, self.earned))
+        measured = " to ".join(map(unsigned, self.measured))
         return f"steps {self.first} to {self.step}: reward {earned}, but evaluation {measured}"
 
 

@@ -16,6 +16,7 @@ from statistics import fmean, median
 
 from engine.reading.drift import Drift
 from engine.reading.outlines import Outline, TurnOutline
+from engine.reading.saying import signed
 
 UPSET = 0.7
 """Share of its peers' range of rewards that a reward is off by, to be an upset."""
@@ -115,7 +116,7 @@ def upset(outline: Outline, peers: Company) -> Highlight | None:
     for role, reward in outline.episode.rollout.rewards.items():
         expected, share = _surprise(outline, role, reward, peers)
         if abs(share) >= UPSET:
-            words = f"{role} got {reward:+.2f} where {expected:+.2f} was expected"
+            words = f"{role} got {signed(reward)} where {signed(expected)} was expected"
             found.append(_highlight(Kind.UPSET, abs(share), outline, words, role))
     return max(found, key=lambda highlight: highlight.score, default=None)
 
@@ -133,7 +134,7 @@ def hack(outline: Outline, peers: Company) -> Highlight | None:
             continue
         oddness, form = _oddness(turns, median(seat.lengths))
         if oddness >= 1.0:
-            words = f"{role} {reward:+.2f} (expected {expected:+.2f}), {form}"
+            words = f"{role} {signed(reward)} (expected {signed(expected)}), {form}"
             found.append(_highlight(Kind.HACK, share * oddness, outline, words, role))
     return max(found, key=lambda highlight: highlight.score, default=None)
 

@@ -6,7 +6,7 @@ import pytest
 
 from engine.events import RunState
 from tests.tui.clock import Clock
-from tests.tui.look import SIZES, play, play_to, seen, still, until, watching
+from tests.tui.look import SIZES, at_rest, play, play_to, seen, still, until, watching
 from tui.actions import actions
 from tui.screens.following import LINGER
 from tui.screens.home import HomeScreen
@@ -176,8 +176,8 @@ async def test_a_reader_who_scrolled_up_is_never_pulled_back() -> None:
             await play(pilot, run, 1)
         assert screen.transcript.at_end
         await pilot.press("up", "up", "up")
-        await pilot.pause()
         await until(pilot, lambda: not screen.follow)
+        await at_rest(pilot)  # each of the keys has been answered
         held, reading = screen.transcript.scroll_offset.y, screen.transcript.rollout_id
         await play(pilot, run, 30)
         assert screen.transcript.scroll_offset.y == held
