@@ -149,4 +149,4 @@ def _show(app: SelfPlayApp) -> None:
     if isinstance(app.screen, FormScreen):
         app.screen.dismiss()
     if app.session is not None:
-        app.push_screen(RunScreen(app.session, app.fps))
+        app.push_screen(RunScreen(app.session))

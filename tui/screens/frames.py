@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from engine.events import RunState
@@ -23,6 +26,11 @@ NAMED = 32
 SHARE = 0.3
 """Of the screen's height, that rewards and health may take each beside the plots."""
 
+LISTS_EVERY = 0.2
+"""Seconds between two times that all but wall, transcript and plots is drawn, at least."""
+
+PLOTS_EVERY = 0.5
+
 RESUMED = (RunState.PAUSED, RunState.STOPPED, RunState.FAILED)
 """States out of which space goes on."""
 
@@ -30,20 +38,17 @@ RESUMED = (RunState.PAUSED, RunState.STOPPED, RunState.FAILED)
 class Frames:
     """Draws a `RunScreen`, a little each time."""
 
-    def __init__(self, screen: RunScreen, fps: int) -> None:
-        self._screen = screen
-        ticks = 2 * fps
-        self._lists_every = max(1, 2 * round(ticks / 10))
-        """Frames: lists 5 times a second, plots twice, both even so that neither meets the wall."""
-        self._plots_every = max(1, 2 * round(ticks / 4))
+    def __init__(self, screen: RunScreen, clock: Callable[[], float] = time.monotonic) -> None:
+        self._screen, self._clock = screen, clock
         self._frame = 0
+        self._listed = self._plotted_at = -math.inf
         self._plotted: tuple[object, ...] = ()
 
     async def draw(self, everything: bool = False) -> None:
         """One frame, of what is due; nothing that is hidden.
 
-        The wall is the dearest, so what else there is to draw waits for a frame without it: no frame is long
-        enough to keep a key waiting.
+        The wall is the dearest, and comes with every second frame: what else there is to draw waits for one without
+        it, so that no frame is long enough to keep a key waiting.
         """
         screen = self._screen
         if not screen.is_mounted or not screen.is_current:
@@ -55,9 +60,12 @@ class Frames:
             screen.wall.update()
         if self._seen(2) and (everything or not wall):
             screen.transcript.update()
-        if everything or (self._frame - 1) % self._lists_every == 0:
+        now = self._clock()
+        if everything or (not wall and now - self._listed >= LISTS_EVERY):
+            self._listed = now
             self.draw_lists()
-        if self._seen(4) and (everything or (self._frame - 3) % self._plots_every == 0):
+        if self._seen(4) and (everything or (not wall and now - self._plotted_at >= PLOTS_EVERY)):
+            self._plotted_at = now
             await self._draw_plots(everything)
 
     def draw_lists(self) -> None:

@@ -44,14 +44,14 @@ class RunScreen(Screen[None]):
     class Left(Message):
         """A run that was only read is read no more."""
 
-    def __init__(self, session: Session, fps: int = 10) -> None:
+    def __init__(self, session: Session) -> None:
         super().__init__()
         self.session = session
         self.store = session.store
         self.follow = True
         self.maximised = False
         self.active = 1
-        self.frames = Frames(self, fps)
+        self.frames = Frames(self)
 
     def compose(self) -> ComposeResult:
         self.header = OneLine(id="header")
