@@ -191,12 +191,39 @@ def test_what_cannot_be_done_is_one_sentence_and_exit_code_2(runs_dir, capsys, c
     assert not runs_dir.exists() or not any(runs_dir.iterdir())
 
 
-@pytest.mark.parametrize("command", ["fly", "run", "run nim-pocket --stesp 3", "resume", "--fps 0", "--fps x"])
-def test_wrong_usage_exits_2(command, capsys):
+@pytest.mark.parametrize(
+    ("command", "message", "see"),
+    [
+        ("rnu nim-pocket", "rnu: no such command; did you mean run?", ""),
+        ("fly", "fly: no such command", ""),
+        ("models fetsh x", "fetsh: no such command; did you mean fetch?", " models"),
+        ("run nim-pocket --hedless", "--hedless: no such option; did you mean --headless?", " run"),
+        ("run --stesp=3 nim-pocket", "--stesp: no such option; did you mean --steps?", " run"),
+        ("run nim-pocket -x", "-x: no such option", " run"),
+        ("--run-dir here runs", "--run-dir: no such option; did you mean --runs-dir?", ""),
+        ("--headless run nim-pocket", "--headless: no such option; those of a command come after it", ""),
+        ("run nim-pocket kuhn-pocket", "kuhn-pocket: one word too many", " run"),
+        ("run", "the following arguments are required: PRESET", " run"),
+        ("run nim-pocket --steps", "--steps: expected one argument", " run"),
+        ("--fps 0", "--fps: wants a whole number from 1 to 60, not '0'", ""),
+        ("--fps x", "--fps: wants a whole number from 1 to 60, not 'x'", ""),
+        ("export nim-1 out --format zip", "--format: wants peft or mlx, not 'zip'", " export"),
+    ],
+)
+def test_a_slip_is_named_with_what_was_meant_and_where_all_is_listed(command, message, see, runs_dir, capsys):
     with pytest.raises(SystemExit) as caught:
         cli.main(command.split())
     assert caught.value.code == 2
-    assert "usage: selfplay-tui" in capsys.readouterr().err
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err == f"selfplay-tui: {message}\nselfplay-tui{see} --help lists all there is\n"
+    assert not runs_dir.exists()
+
+
+@pytest.mark.parametrize("value", ["roles.First.prompt=--x", "roles.First.prompt=-1 or less"])
+def test_what_is_set_may_look_like_an_option(created, value):
+    assert cli.main(["run", "nim-pocket", "--headless", "--set", value]) == 0
+    assert created[0][0].roles["First"].prompt == value.partition("=")[2]
 
 
 def test_without_a_terminal_the_app_is_not_opened_but_explained(capsys):
@@ -253,6 +280,25 @@ def test_resume_goes_on_to_as_many_steps_as_asked(runs_dir, monkeypatch, capsys,
     named = str(folder) if as_path else "nim-1"
     assert cli.main(["resume", named, "--steps", "6", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["steps"] == 6
+
+
+@pytest.mark.parametrize("flag", ["--headless", "--json"])
+@pytest.mark.parametrize(("steps_done", "is_finished"), [(3, True), (2, False)])
+def test_a_run_resumed_with_no_steps_left_says_how_to_go_on(
+    runs_dir, monkeypatch, capsys, flag, steps_done, is_finished
+):
+    a_run(runs_dir / "nim-1", steps_done)
+    from engine.run import Run
+
+    def opened(cls, folder: Path) -> ScriptedRun:
+        made = ScriptedRun(folder, steps=3)
+        made.step = steps_done
+        return made
+
+    monkeypatch.setattr(Run, "open", classmethod(opened))
+    assert cli.main(["resume", "nim-1", flag]) == 0
+    told = "it is finished, at step 3 of 3; to go on: selfplay-tui resume nim-1 --steps M, with M above 3"
+    assert (told in capsys.readouterr().err.splitlines()) == is_finished
 
 
 def test_resume_goes_on_with_other_settings(runs_dir, capsys):

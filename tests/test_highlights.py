@@ -55,7 +55,7 @@ def test_an_upset_is_the_reward_furthest_from_its_baseline_as_a_share_of_the_ran
     found = upset(step[1], peers)
     assert found is not None
     assert found.score == pytest.approx(1.8 / 2)
-    assert found.words == "Solver got -1.00 where +0.80 was expected"
+    assert found.words == "Solver got −1.00 where +0.80 was expected"
 
 
 def test_without_a_baseline_the_mean_of_its_peers_was_expected():

@@ -59,6 +59,7 @@ class SelfPlayApp(App[None], inherit_bindings=False):
 
     TITLE = "selfplay-tui"
     CSS_PATH = "app.tcss"
+    SUSPENDED_SCREEN_CLASS = "-covered"
     BINDINGS = bindings("app")
 
     def __init__(

@@ -209,5 +209,16 @@ def result_text(run: Run, name: str) -> str:
     return "\n".join(lines)
 
 
+def done_text(run: Run, name: str) -> str:
+    """What is said of a run that has no steps left before it is gone on with; empty for another."""
+    status = run.status()
+    if status.step < status.steps:
+        return ""
+    return (
+        f"it is finished, at step {status.step} of {status.steps}; "
+        f"to go on: selfplay-tui resume {shlex.quote(name)} --steps M, with M above {status.steps}"
+    )
+
+
 def _finite(metrics: dict[str, float]) -> dict[str, float | None]:
     return {name: value if math.isfinite(value) else None for name, value in metrics.items()}

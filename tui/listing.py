@@ -206,6 +206,8 @@ def to_do(item: PresetInfo | RunInfo | Live) -> str:
         return "enter starts a new run · e edits it first"
     if isinstance(item, Live):
         return "enter returns to it"
+    if item.state == "running":  # not here, or it would be `Live`
+        return "another process runs it · o follows its record · enter resumes it afterwards"
     return f"enter {opens(item)}s it · o replays its record · space marks it to be compared"
 
 

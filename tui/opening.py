@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from engine.config import Config
 from engine.events import RunState
+from engine.store import in_use
 from tui.interface import PresetInfo, RunInfo, RunLike
 from tui.listing import Live
 from tui.screens.dialog import Confirm, Waiting
@@ -41,7 +42,11 @@ async def choose(app: SelfPlayApp, item: PresetInfo | RunInfo | Live) -> None:
 async def begin(app: SelfPlayApp, item: Item) -> None:
     """Begins or resumes a run; where another is at work it is asked about first."""
     if app.session is not None and app.session.live:
-        _ask_to_replace(app, item)
+        if isinstance(item, RunInfo) and item.folder != app.session.run.folder and in_use(item.folder):
+            # nothing is stopped for a run that would be refused
+            app.say(f"{item.name} is at work in another process: it can only be read, with o.", "error")
+        else:
+            _ask_to_replace(app, item)
     else:
         await _begin(app, item)
 

@@ -24,6 +24,7 @@ class Session:
         for role in run.roles:
             self.store.sign_of(role)
         self.store.fold(run.history())
+        self.store.opened_at = self.store.step
         self.store.notices.clear()  # they were shown when they were news
         self.left_out = 0
         """Live events dropped because nobody drained in time."""

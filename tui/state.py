@@ -85,7 +85,9 @@ class Store:
         self.facts = 0
         """Grows with every step, evaluation, edit, checkpoint and change of state."""
         self.finished = 0
-        """Episodes that ended."""
+        """Episodes that ended while this looked on."""
+        self.opened_at = 0
+        """The step from which on it looked on."""
 
     def fold(self, events: Sequence[Event]) -> None:
         finished = [event.result for event in events if isinstance(event, EpisodeFinished)]

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from engine.events import RunState
+from engine.store import locked
 from tests.tui.demo import PRESETS
 from tests.tui.demo import app as demo_app
 from tests.tui.fake import FakeRun
 from tests.tui.look import seen, still, until, watching
 from tui import opening
+from tui.interface import RunInfo
 from tui.screens.dialog import Confirm
 from tui.screens.home import HomeScreen
 from tui.screens.run import RunScreen
@@ -79,3 +83,17 @@ async def test_a_run_stopped_before_its_first_frame_never_begins() -> None:
         assert "start" not in run.calls
         assert run.state is RunState.LOADING
         assert not session.live
+
+
+async def test_no_run_is_stopped_for_one_that_another_process_has(tmp_path: Path) -> None:
+    run = still()
+    app = watching(run)
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        await until(pilot, lambda: app.session is not None and app.session.live)
+        chosen = RunInfo("nim-9", tmp_path, "stopped", "", 8, 80)
+        with locked(tmp_path):
+            await opening.begin(app, chosen)
+            await until(pilot, lambda: "nim-9 is at work in another process" in " ".join(seen(app).split()))
+            assert isinstance(app.screen, RunScreen)
+        await opening.begin(app, chosen)
+        await until(pilot, lambda: isinstance(app.screen, Confirm))

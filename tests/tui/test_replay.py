@@ -214,7 +214,7 @@ async def test_the_feed_leads_to_step_and_transcript(folder: Path, size: tuple[i
         names = [(entry.name, entry.rollout_id) for entry in screen.entries]
         assert names[0] == ("upset", UPSET)
         assert ("illegal", ILLEGAL) in names
-        await until(pilot, lambda: "got -1.00 where +0.95 was" in " ".join(seen(app).split()))
+        await until(pilot, lambda: "got −1.00 where +0.95 was" in " ".join(seen(app).split()))
         await pilot.press("enter")
         await settled(pilot, screen, 8)
         assert reads(screen) == UPSET

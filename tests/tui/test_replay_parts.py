@@ -67,7 +67,7 @@ def test_a_track_shows_the_knob_and_the_marks_in_as_many_cells_as_it_has() -> No
 
 
 def test_pins_come_first_and_say_why_they_are_highlights_too() -> None:
-    upset = Highlight(Kind.UPSET, 0.9, 8, "57", "First got -1.00", "First")
+    upset = Highlight(Kind.UPSET, 0.9, 8, "57", "First got −1.00", "First")
     drift = Highlight(Kind.HACK, 1.2, 40, "", "steps 0 to 40")
     entries = feed.entries([drift, upset], {"99": Pin(12), "57": Pin(8)})
     assert [entry.sign for entry in entries] == [feed.PIN, feed.PIN, "!", "⇅"]
@@ -80,9 +80,9 @@ def test_pins_come_first_and_say_why_they_are_highlights_too() -> None:
 
 
 def test_a_note_says_more_than_what_was_found() -> None:
-    upset = Highlight(Kind.UPSET, 0.9, 8, "57", "First got -1.00", "First")
+    upset = Highlight(Kind.UPSET, 0.9, 8, "57", "First got −1.00", "First")
     told = [entry.words for entry in feed.entries([upset], {"57": Pin(8, "gave up too early"), "99": Pin(9)})]
-    assert told == ["gave up too early", "", "First got -1.00"]
+    assert told == ["gave up too early", "", "First got −1.00"]
 
 
 def test_every_kind_has_a_sign_and_a_name_of_its_own() -> None:

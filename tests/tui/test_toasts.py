@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 from textual.pilot import Pilot
+from textual.screen import ModalScreen
+from textual.widgets import Button
 from textual.widgets._toast import Toast
 
-from tests.tui.look import SIZES, play, seen, still, until, watching
+from tests.tui.look import SIZES, at_rest, burst, play, seen, still, until, watching
 from tui.app import SelfPlayApp
+from tui.screens.adding import AskWeight
+from tui.screens.branch import AskFork, GoBack
+from tui.screens.dialog import TooSmall
+from tui.screens.texts import LongText
 
 WORDS = "The run has finished. To go on: selfplay-tui resume kuhn_poker-1 --steps MORE"
 
@@ -18,7 +27,7 @@ async def told(pilot: Pilot[None], app: SelfPlayApp) -> None:
     await pilot.pause()
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", [*SIZES, TooSmall.NEEDED])
 @pytest.mark.parametrize("before", [True, False], ids=["before", "meanwhile"])
 @pytest.mark.parametrize(
     ("key", "first", "last"),
@@ -51,6 +60,50 @@ async def test_a_toast_lies_over_nothing_that_was_opened_to_be_read(
         assert not toast.region.overlaps(read.region)
 
 
+@pytest.mark.parametrize("size", [*SIZES, TooSmall.NEEDED])
+@pytest.mark.parametrize(
+    "dialog",
+    [
+        lambda: GoBack("nim-3", step=3, now=10, edits=2),
+        lambda: AskFork("nim-3", step=10, steps=10),
+        lambda: AskWeight("nim", "kuhn"),
+        lambda: LongText("An answer", "words\n" * 40),
+    ],
+    ids=["go back", "fork", "weight", "text"],
+)
+async def test_of_a_dialog_that_a_toast_leaves_little_room_the_buttons_stay(
+    dialog: Callable[[], ModalScreen[Any]], size: tuple[int, int]
+) -> None:
+    app = watching(still())
+    async with app.run_test(size=size, notifications=True) as pilot:
+        app.push_screen(dialog())
+        app.say(WORDS, "warning")
+        await told(pilot, app)
+        shown = seen(app)
+        for button in app.screen.query(Button):
+            assert str(button.label) in shown
+
+
+@pytest.mark.parametrize("size", [*SIZES, TooSmall.NEEDED])
+@pytest.mark.parametrize("before", [True, False], ids=["before", "meanwhile"])
+async def test_a_toast_is_read_above_the_commands_and_hides_none(before: bool, size: tuple[int, int]) -> None:
+    app = watching(still())
+    async with app.run_test(size=size, notifications=True) as pilot:
+        if before:
+            app.say(WORDS, "warning")
+            await told(pilot, app)
+        await pilot.press("ctrl+p")
+        await until(pilot, lambda: app.screen.query("CommandList.--visible"))
+        without = app.screen.query_one("CommandList").region
+        if not before:
+            app.say(WORDS, "warning")
+        await told(pilot, app)
+        await at_rest(pilot)
+        [toast], [listed] = app.screen.query(Toast), app.screen.query("CommandList")
+        assert toast.region.bottom <= app.screen.query_one("CommandInput").region.y
+        assert listed.region == without
+
+
 async def test_letters_to_jump_to_stay_on_their_panes_whatever_is_told() -> None:
     run = still()
     app = watching(run)
@@ -62,3 +115,67 @@ async def test_letters_to_jump_to_stay_on_their_panes_whatever_is_told() -> None
         app.say(WORDS, "warning")
         await told(pilot, app)
         assert [label.region for label in app.screen.query(".letter")] == letters
+
+
+async def test_what_is_told_again_while_it_is_shown_is_shown_once() -> None:
+    app = watching(still())
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        for _ in range(3):
+            app.say(WORDS, "warning")
+        app.say("There is no border to move here.")
+        await told(pilot, app)
+        app.say(WORDS, "warning")
+        app.say(WORDS)
+        await until(pilot, lambda: len(app.screen.query(Toast)) == 3)
+        await at_rest(pilot)
+        assert [str(toast.render()) for toast in app.screen.query(Toast)] == [
+            WORDS,
+            "There is no border to move here.",
+            WORDS,
+        ]
+
+
+async def test_a_refused_key_pressed_three_times_is_answered_by_one_toast() -> None:
+    app = watching(still())
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        await pilot.pause()
+        app.screen.set_focus(None)
+        burst(app, *["shift+left"] * 3)
+        await until(pilot, lambda: app.screen.query(Toast))
+        shown = await at_rest(pilot)
+        assert shown.count("There is no border to move here.") == 1
+
+
+async def test_the_time_of_what_is_told_again_begins_anew() -> None:
+    app = watching(still())
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        app.notify("Copied.", timeout=1)
+        await until(pilot, lambda: "Copied." in seen(app))
+        app.notify("Copied.", timeout=60)
+        app.notify("Another.", timeout=1)
+        await until(pilot, lambda: "Another." in seen(app))
+        await until(pilot, lambda: "Another." not in seen(app))
+        assert seen(app).count("Copied.") == 1
+
+
+async def test_what_is_told_again_when_its_toast_has_gone_is_shown_again() -> None:
+    app = watching(still())
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        for _ in range(2):
+            app.say("Copied.")
+            await until(pilot, lambda: "Copied." in seen(app))
+            await pilot.click(Toast)
+            await until(pilot, lambda: "Copied." not in seen(app))
+
+
+@pytest.mark.parametrize("key", ["ctrl+c", "ctrl+p"])
+async def test_a_toast_is_not_seen_a_second_time_through_what_stands_over_it(key: str) -> None:
+    app = watching(still())
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        app.say(WORDS, "warning")
+        await told(pilot, app)
+        await pilot.press(key)
+        await told(pilot, app)
+        assert (await at_rest(pilot)).count("The run has") == 1
+        await pilot.press("escape")
+        assert (await at_rest(pilot)).count("The run has") == 1

@@ -24,12 +24,12 @@ def screen_of(app: SelfPlayApp) -> RunScreen:
     return app.screen
 
 
-async def trees(pilot: Pilot[Any], run: FakeRun) -> RunScreen:
-    """Three tournaments of two matches each in play, and one match that has ended."""
+async def trees(pilot: Pilot[Any], run: FakeRun, count: int = 3) -> RunScreen:
+    """Three tournaments, or so many, of two matches each in play, and one match that has ended."""
     app = pilot.app
     assert isinstance(app, SelfPlayApp)
     await play(pilot, run, 0)
-    for tree in ("t1", "t2", "t3"):
+    for tree in (f"t{number}" for number in range(1, count + 1)):
         run.emit(EpisodeStarted(tree, "cup", None, True, {"Host": "policy"}))
         for match in (0, 1):
             name = f"{tree}.{match}"
@@ -78,6 +78,24 @@ async def test_all_fold_and_unfold_by_one_key() -> None:
         assert screen.wall.rows.ids == ["t1", "t2", "t3"]
         await pilot.press("z")
         assert screen.wall.rows.ids == ALL
+
+
+async def test_what_unfolds_comes_into_sight_and_the_cursor_stays_there() -> None:
+    run = still(episodes=8)
+    app = watching(run)
+    async with app.run_test(size=(80, 24)) as pilot:
+        screen = await trees(pilot, run, 40)
+        await pilot.press("m", "z", "end")
+        wall = screen.wall
+        assert wall.rows.ids == [f"t{number}" for number in range(1, 41)]
+        await pilot.press("right")
+        assert wall.in_sight()[-3:] == ["t40", "t40.0", "t40.1"]
+        await pilot.press("z")
+        await pilot.pause()
+        assert "t40" in wall.in_sight()
+        await pilot.press("z")
+        await pilot.pause()
+        assert "t40" in wall.in_sight()
 
 
 async def test_a_click_on_its_sign_folds_a_tree_and_one_beside_it_reads() -> None:

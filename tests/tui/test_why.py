@@ -190,6 +190,14 @@ async def test_a_record_that_cannot_be_read_is_told_and_the_app_lives_on() -> No
         run.trace = refuse  # type: ignore[method-assign,assignment]
         await pilot.press("w")
         await until(pilot, lambda: "disk I/O error [bold]x" in seen(app))
+        why = app.screen
+        assert isinstance(why, WhyScreen)
+        for _ in range(2):
+            why._read_again()
+            await app.workers.wait_for_complete()
+        assert "disk I/O error [bold]x" in "".join(text for line in why.path.lines for text, _ in line)
+        assert "Looking it up" not in seen(app)
+        assert len(app._notifications) == 1, "it is asked every second, and said once"
         await pilot.press("escape")
         await until(pilot, lambda: app.screen is screen)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from argparse import ArgumentParser
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -11,15 +10,15 @@ from typing import Any
 
 from tui.cli import commands
 from tui.cli.places import RUNS_DIR_VARIABLE, default_runs_dir
+from tui.cli.usage import Parser
 
 
-def parser() -> ArgumentParser:
+def parser() -> Parser:
     where, rate = _where(), _rate()
-    made = ArgumentParser(
+    made = Parser(
         prog="selfplay-tui",
         description="Watch a language model improve by playing itself. Without a command, the app opens.",
         parents=[where, rate],
-        allow_abbrev=False,
     )
     made.add_argument("--version", action="version", version=_version())
     group: Any = made.add_subparsers(title="commands", metavar="COMMAND")
@@ -41,9 +40,9 @@ def parser() -> ArgumentParser:
 
 
 def _add(
-    group: Any, name: str, command: Callable[[argparse.Namespace], int], text: str, *parents: ArgumentParser
-) -> ArgumentParser:
-    made = group.add_parser(name, help=text, description=text, parents=parents, allow_abbrev=False)
+    group: Any, name: str, command: Callable[[argparse.Namespace], int], text: str, *parents: Parser
+) -> Parser:
+    made = group.add_parser(name, help=text, description=text, parents=parents)
     made.set_defaults(command=command)
     return made
 
@@ -51,8 +50,8 @@ def _add(
 # What several commands take. A default here would be put over what was said before the command.
 
 
-def _where() -> ArgumentParser:
-    made = ArgumentParser(add_help=False, allow_abbrev=False)
+def _where() -> Parser:
+    made = Parser(add_help=False)
     made.add_argument(
         "--runs-dir",
         type=_path,
@@ -63,8 +62,8 @@ def _where() -> ArgumentParser:
     return made
 
 
-def _rate() -> ArgumentParser:
-    made = ArgumentParser(add_help=False, allow_abbrev=False)
+def _rate() -> Parser:
+    made = Parser(add_help=False)
     made.add_argument(
         "--fps",
         type=_redraws,
@@ -74,22 +73,22 @@ def _rate() -> ArgumentParser:
     return made
 
 
-def _display() -> ArgumentParser:
-    made = ArgumentParser(add_help=False, allow_abbrev=False)
+def _display() -> Parser:
+    made = Parser(add_help=False)
     made.add_argument("--headless", action="store_true", help="no screen, even in a terminal")
     made.add_argument("--plain", action="store_true", help="plain lines, for a screen reader")
     made.add_argument("--json", action="store_true", help="no screen; end with one JSON object on stdout")
     return made
 
 
-def _changes(made: ArgumentParser, text: str) -> None:
+def _changes(made: Parser, text: str) -> None:
     made.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help=f"{text}; repeatable")
 
 
 # The commands
 
 
-def _run(made: ArgumentParser) -> None:
+def _run(made: Parser) -> None:
     made.add_argument("preset", metavar="PRESET", help="a preset's name, or a TOML file")
     made.add_argument("--steps", metavar="N", help="optimiser steps to do")
     made.add_argument("--seed", metavar="N", help="fixes deals, openings and every sampled token")
@@ -97,20 +96,20 @@ def _run(made: ArgumentParser) -> None:
     _changes(made, "change a key of the preset")
 
 
-def _resume(made: ArgumentParser) -> None:
+def _resume(made: Parser) -> None:
     made.add_argument("run", metavar="RUN", help="a run's name, or its folder")
     made.add_argument("--steps", metavar="N", help="go on until this many steps in all")
     _changes(made, "change a key from here on, such as train.learning_rate")
 
 
-def _fork(made: ArgumentParser) -> None:
+def _fork(made: Parser) -> None:
     made.add_argument("run", metavar="RUN", help="a run's name, or its folder; it may be at work")
     made.add_argument("--step", metavar="N", help="the checkpoint's step (default: the newest)")
     _changes(made, "change a key in the new run")
     made.add_argument("--name", metavar="NAME", help="the new run's name, which is its folder's")
 
 
-def _export(made: ArgumentParser) -> None:
+def _export(made: Parser) -> None:
     made.add_argument(
         "source", metavar="RUN", help="a run, for its newest checkpoint, or the folder of a checkpoint"
     )
@@ -120,18 +119,18 @@ def _export(made: ArgumentParser) -> None:
     )
 
 
-def _new_task(made: ArgumentParser) -> None:
+def _new_task(made: Parser) -> None:
     made.add_argument("name", metavar="NAME", help="of the task and its files, such as my_task")
     made.add_argument("--folder", metavar="DIR", type=_path, default=Path(), help="default: here")
     made.add_argument("--game", action="store_true", help="a two-player game, which is only rules")
 
 
-def _models(made: ArgumentParser) -> None:
+def _models(made: Parser) -> None:
     """`models`, `models show SOURCE`, `models fetch ID`."""
     json: dict[str, Any] = {"action": "store_true", "help": "one JSON object on stdout, sizes in bytes"}
     made.add_argument("--json", **json)
     add = partial(_add, made.add_subparsers(title="more", metavar="COMMAND"))
-    unless_told = ArgumentParser(add_help=False, allow_abbrev=False)
+    unless_told = Parser(add_help=False)
     unless_told.add_argument("--json", default=argparse.SUPPRESS, **json)
     showing = add("show", commands.show_model, "Tell what a model's files say, without loading it.", unless_told)
     showing.add_argument("source", metavar="SOURCE", help="'pocket', a folder, a .gguf file, or a hub id")

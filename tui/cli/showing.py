@@ -42,6 +42,8 @@ def _drive(made: Run, args: argparse.Namespace) -> int:
 
     progress = headless.Progress(sys.stderr)
     progress.say(f"run {made.name} in {made.folder}")
+    if done := headless.done_text(made, short_name(made.folder)):
+        progress.say(done)
     code = asyncio.run(headless.drive(made, progress))
     text = headless.result_text(made, short_name(made.folder))
     print(headless.result_json(made) if args.json else text, flush=True)
@@ -52,6 +54,8 @@ def _drive_plainly(made: Run) -> int:
     from tui import headless, plain
 
     print(f"run {made.name} in {made.folder}; type help for what you can do", flush=True)
+    if done := headless.done_text(made, short_name(made.folder)):
+        print(done, flush=True)
     code = asyncio.run(plain.drive(made, sys.stdout, sys.stdin))
     print(headless.result_text(made, short_name(made.folder)), flush=True)
     return code

@@ -14,7 +14,7 @@ from tui.state import Store
 from tui.text import fit, one_line
 from tui.theme import Palette, sign, style
 from tui.widgets.painted import BLANK, Line
-from tui.words import signed, sparkline
+from tui.words import MINUS, signed, sparkline
 
 MEAN = 10
 """Steps that the last column's mean is of."""
@@ -97,7 +97,7 @@ def _spreads(found: list[Row], cells: int, colours: Palette) -> list[Line]:
     lines: list[Line] = [((fit(headings, cells), style(colours.faint)),)]
     for row in found:
         spread = histogram(list(row.ledger.recent), room)
-        weight = "" if math.isnan(row.weight) else f"×{row.weight:.3g}"
+        weight = "" if math.isnan(row.weight) else f"×{row.weight:.3g}".replace("-", MINUS)
         share = "" if math.isnan(row.share) else f"{row.share:.0%}"
         lines.append(
             (

@@ -32,7 +32,9 @@ def gists(
     live = store.live()
     testing = sum(episode.is_evaluation for episode in live)
     over = store.run_state in (RunState.FAILED, RunState.STOPPED) and live
-    words = f"{len(live):,} {'cut short' if over else 'in play'}" + (f", {testing:,} eval" if testing else "")
+    some = testing and testing < len(live)
+    words = f"{len(live):,}{' eval' if testing and not some else ''} {'cut short' if over else 'in play'}"
+    words += f", {testing:,} eval" if some else ""
     episodes: Line = ((words, soft), (f", {hidden}" if hidden else "", style(colours.watch)))
     signs = legend(store, colours)
     if span(signs) + span(episodes) + 22 < cells:
@@ -41,7 +43,8 @@ def gists(
     if shown is not None:
         state = "following" if follow else "here to stay" if shown.live else "ended"
         transcript = ((f"{one_line(shown.id, 20)} · {state}", soft),)
-    rewarded: Line = ((f"step {store.step}, {count(store.finished)} played", soft),) if store.step else BLANK
+    seen = f", {count(store.finished)} {'seen' if store.opened_at else 'played'}" if store.finished else ""
+    rewarded: Line = ((f"step {store.step}{seen}", soft),) if store.step else BLANK
     edited: Line = ((plural(len(store.edits), "edit"), style(colours.watch)),) if store.edits else BLANK
     return [episodes, transcript, rewarded, edited, gist(found, colours)]
 

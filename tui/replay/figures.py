@@ -7,7 +7,7 @@ from tui.replay.strength import Ratings
 from tui.text import fit, one_line, wrap
 from tui.theme import Palette, sign, style
 from tui.widgets.painted import BLANK, Line
-from tui.words import elapsed, exact, label, signed
+from tui.words import MINUS, elapsed, exact, label, signed
 
 NAME = 24
 """Cells of a metric's name."""
@@ -69,7 +69,7 @@ def _ratings(ratings: Ratings, cells: int, colours: Palette) -> list[Line]:
         made.append(((fit(f" ratings{of} by then, 95% interval", cells), style(colours.faint)),))
         newest = {player.name: player.last for player in sorted(players, key=lambda player: player.last)}
         for player, rating in sorted(players.items(), key=lambda entry: -entry[1].value):
-            reach = f"{rating.value:.0f}  {rating.low:.0f} … {rating.high:.0f}"
+            reach = f"{rating.value:.0f}  {rating.low:.0f} … {rating.high:.0f}".replace("-", MINUS)
             name = fit(one_line(player.label, 40), max(min(NAME, cells - 24), 6))
             is_now = player.learns and player.last == newest[player.name]
             look = style(colours.text, bold=is_now)

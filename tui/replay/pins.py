@@ -36,7 +36,7 @@ class Pins:
     written to."""
 
     def __init__(self, folder: Path, home: Path) -> None:
-        self.file = beside(folder, FILE, home)
+        self._folder, self.file = folder, beside(folder, FILE, home)
         self.marked: dict[str, Pin] = {}
         self._taken_away: dict[str, Pin] = {}
         """In this sitting: a note isn't lost by a wrong key."""
@@ -101,7 +101,8 @@ class Pins:
             for episode, pin in marked.items()
         ]
         try:
-            self.file.parent.mkdir(parents=True, exist_ok=True)
+            if self.file.parent != self._folder:  # a run deleted meanwhile must not leave a folder again
+                self.file.parent.mkdir(parents=True, exist_ok=True)
             if self.file.exists() and not _is_ours(self.file):
                 self.file.replace(self._aside)
             draft.write_text(json.dumps({"pins": pins}, indent=1) + "\n", encoding="utf-8")

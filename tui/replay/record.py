@@ -96,11 +96,11 @@ class Record:
         store = self._store
         config = _config(self.folder)
         state = State(_undecoded, _no_time, config.eval.metric, config.eval.goal)
+        marks = store.step_marks()
+        for role in [*self._roles(marks), *config.roles]:  # first of all, so that their signs are those of the run
+            state.sign_of(role)
         state.fold(store.history())
         state.notices.clear()
-        marks = store.step_marks()
-        for role in [*config.roles, *self._roles(marks)]:
-            state.sign_of(role)
         records = {record.step: record for record in store.steps()}
         evaluations = {event.step: event for event in store.evaluations()}
         return Facts(

@@ -1,4 +1,4 @@
-"""Jump mode: a letter on everything that can have the focus; typed, it does."""
+"""Jump mode: a letter on everything that can have the focus; typed, it does. The last line says so."""
 
 from __future__ import annotations
 
@@ -10,12 +10,25 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.geometry import Offset
 from textual.screen import ModalScreen, Screen
+from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Static
 
+from tui.actions import key_name
+from tui.theme import style
+from tui.widgets.painted import Line, LineWidget, strip
 from tui.widgets.pane import Pane
 
 LETTERS = "asdfghjklqwertyuiopzxcvbnm"
+
+
+class Hint(LineWidget):
+    """That letters jump now, in the key bar's place: its keys do nothing meanwhile."""
+
+    def render_line(self, y: int) -> Strip:
+        key, soft = style(self.colours.accent, bold=True), style(self.colours.soft)
+        line: Line = ((" jump: ", key), ("press a letter · ", soft), (key_name("escape"), key), (" back", soft))
+        return strip(line, self.across, self.ground)
 
 
 class Jump(ModalScreen[Widget | None]):
@@ -29,6 +42,7 @@ class Jump(ModalScreen[Widget | None]):
         self.targets = dict(zip(LETTERS, targets, strict=False))
 
     def compose(self) -> ComposeResult:
+        yield Hint(id="hint")
         for letter, (offset, _) in self.targets.items():
             label = Static(Content(f" {letter} "), classes="letter")
             label.styles.offset = offset

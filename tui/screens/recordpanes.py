@@ -128,6 +128,11 @@ class RecordPanes(Ground, Screen[None]):
             track = headings.scrubbed(facts, self.entries, self.reading.pins.steps)
             self.scrubber.show(track, self.step, headings.where(facts, self.step))
 
+    def _draw_pins(self) -> None:
+        """Wherever pins are shown, after one was put or taken away."""
+        self._draw_feed()
+        self.page.refresh()
+
     def _draw_figures(self) -> None:
         if self.facts is not None:
             cells, colours = self.figures.cells, palette(self.app.theme)
@@ -148,7 +153,9 @@ class RecordPanes(Ground, Screen[None]):
         self._draw_position()
 
     def _paint_episode(self, place: int, cells: int, colours: Palette, chosen: bool) -> list[Line]:
-        return [row(self.episodes[place], self._state, cells, colours, chosen, 1)]
+        outline = self.outlines[place]
+        mark = feed.PIN if self.reading.pins.of(outline.id, outline.episode.step) is not None else ""
+        return [row(self.episodes[place], self._state, cells, colours, chosen, 1, mark=mark)]
 
     def _draw_soon(self) -> None:
         """The plots follow once the scrubber rests."""

@@ -131,7 +131,7 @@ class ReplayScreen(RecordScreen):
             self._say(f"Pinned {name}: it now stands first in the list. Press e to write a note to it.")
         else:
             self._say(f"{name} is unpinned." + (" The same key brings it back, with its note." if note else ""))
-        self._draw_feed()
+        self._draw_pins()
 
     def action_note(self) -> None:
         """A note to an episode, which pins it."""
@@ -149,19 +149,20 @@ class ReplayScreen(RecordScreen):
                 self.reading.pins.annotate(rollout_id, step, note)
             except PinError as error:
                 self._say(f"{error}", "error")
-            self._draw_feed()
+            self._draw_pins()
 
         title = f"Note to {one_line(rollout_id, 30)} of step {step}"
         words = "It is kept beside the run, pins the episode, and is found by search."
         self.app.push_screen(AskName(title, words, pin.note if pin is not None else "", LONGEST), written)
 
     def _meant(self) -> tuple[str, int] | None:
-        """The episode marked in the feed while one is there, else the one that is read; and its step."""
+        """The episode marked in the feed while one is there, else the one at the cursor of the list, which may not
+        be read yet; and its step. None while the list is still that of another step."""
         if self.feed.has_focus and self.feed.place < len(self.entries):
             entry = self.entries[self.feed.place]
             return (entry.rollout_id, entry.step) if entry.rollout_id else None
-        shown = self.transcript.episode
-        return (shown.id, self.step) if shown is not None else None
+        meant = self.outlines[self.page.place] if self.page.place < len(self.outlines) else None
+        return (meant.id, self.step) if meant is not None and meant.episode.step == self.step else None
 
     def action_heat(self) -> None:
         self.heat()

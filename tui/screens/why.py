@@ -59,6 +59,8 @@ class WhyScreen(Screen[Place | None]):
         self.place = place
         self.why: Why | None = None
         self.trace: Trace | None = None
+        self._refused = ""
+        """Why the record told nothing when it was last asked."""
         self._look_up = look_up
 
     def compose(self) -> ComposeResult:
@@ -95,8 +97,12 @@ class WhyScreen(Screen[Place | None]):
         try:
             trace = await self._look_up(place.rollout_id)
         except Exception as error:  # the record may be unreadable in any way: say so, and stay
-            say(self, f"{error}" or type(error).__name__, "error")
+            before, self._refused = self._refused, f"{error}" or type(error).__name__
+            if self._refused != before:  # it is asked again every second
+                say(self, self._refused, "error")
+            self.path.fit()
             return
+        self._refused = ""
         if trace is not None and place == self.place:
             self.trace = trace
             self._explain()
@@ -127,7 +133,9 @@ class WhyScreen(Screen[Place | None]):
     def _path(self, cells: int) -> list[Line]:
         colours = palette(self.app.theme)
         if self.why is None:
-            return [BLANK, (("  Looking it up in the record …", style(colours.soft)),)]
+            look = style(colours.bad if self._refused else colours.soft)
+            told = one_line(self._refused or "Looking it up in the record …")
+            return [BLANK, *(((f"  {line}", look),) for line in wrap(told, max(cells - 3, 2)))]
         return path_lines(self.why, cells, colours)
 
     def _title(self, why: Why, colours: Palette) -> None:

@@ -27,20 +27,24 @@ def row(
     phase: int,
     folded: int | None = None,
     under: bool = False,
+    mark: str = "",
 ) -> Line:
     """One episode in one line: `› 17     t4 ●[2] ○[3] ●[1] ○[2]      ●+1.00 ○−1.00`.
 
     `phase` is 0 in play, 1 just ended, 2 settled; `folded` how many episodes are folded away under it, None
-    where it spawned none; `under` whether its parent stands above it.
+    where it spawned none; `under` whether its parent stands above it; `mark` a sign of one
+    cell behind its name.
     """
     settled = phase == 2
     soft = style(colours.faint if settled else colours.soft)
     evaluation = episode.is_evaluation and not settled
     identity = _identity(episode, folded, under)
     spoken = f"t{episode.turns[-1].index + 1}" if episode.turns else ""
+    named = style(colours.accent, italic=True) if evaluation else soft
     left: Line = (
         ("›" if chosen else " ", style(colours.accent, bold=True)),
-        (fit(one_line(identity), 6) + " ", style(colours.accent, italic=True) if evaluation else soft),
+        (fit(one_line(identity), 6) + ("" if mark else " "), named),
+        (mark, style(colours.accent, bold=True)),
         (f"+{folded} " if folded else "", style(colours.accent)),
         (fit(spoken, 3, "right") + " ", soft),
     )

@@ -179,8 +179,13 @@ class Wall(LineView, can_focus=True):
             self._choose(y)
 
     def unfold(self) -> None:
+        """Shows what the cursor's episode spawned, as much of it as there is room for."""
         self.rows.unfold(self.focused_id)
         self.update()
+        if (y := self.rows.row(self.focused_id)) is not None:
+            below = self.rows.forest.below(self.focused_id)
+            self._reveal(y + sum(self.rows.row(episode.id) is not None for episode in below))
+            self._reveal(y)
 
     def fold_all(self) -> None:
         """Folds all trees, or unfolds them."""
@@ -189,6 +194,8 @@ class Wall(LineView, can_focus=True):
         root = self.rows.forest.root.get(self.focused_id)
         if self.rows.all_folded and root is not None and (y := self.rows.row(root)) is not None:
             self._choose(y)
+        elif (y := self.rows.row(self.focused_id)) is not None:
+            self._reveal(y)  # rows above it have come or gone
 
     def on_click(self, event: events.Click) -> None:
         y = event.y + self.scroll_offset.y
