@@ -151,7 +151,7 @@ class Store:
                 turn.role, turn.text, turn.version = event.role, event.text, event.version
                 turn.stop_reason = event.stop_reason
                 if event.tokens:
-                    turn.tokens, turn.logprobs = event.tokens, event.logprobs
+                    turn.tokens, turn.logprobs = list(event.tokens), list(event.logprobs)
                 turn.revision += 1
                 episode.revision += 1
             case EpisodeStarted():
