@@ -277,6 +277,11 @@ class Arena:
             raise RuntimeError("this arena has no client: pass one to Arena(client) or call connect(client)")
         return self._lockstep.client
 
+    def report(self) -> None:
+        """Have the tokens of turns under way announced soon; unasked they are announced about once a second."""
+        if self._lockstep.client is not None:
+            self._lockstep.client.report()
+
     @property
     def live(self) -> int:
         """Episodes in play."""

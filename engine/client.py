@@ -9,9 +9,9 @@ from typing import Protocol
 from engine.types import Completion, Message, Sampling
 
 OnTokens = Callable[[list[int], list[float]], None]
-"""Called with new tokens and their log-probabilities some times a second, and with the last ones before the end.
+"""Called with new tokens and their log-probabilities when a report is due, and with the last ones before the end.
 
-Of a reply that is over before the first such time it isn't called at all.
+Of a reply that is over before the first report it isn't called at all.
 """
 
 
@@ -37,6 +37,13 @@ class Client(Protocol):
 
     def flush(self) -> None:
         """Everything that can act has acted: what was submitted may start."""
+        ...
+
+    def report(self) -> None:
+        """Somebody looks: have what replies in flight have said so far told soon, by their `on_tokens`.
+
+        Whoever isn't asked reports all the same, about once a second.
+        """
         ...
 
     def forget(self) -> None:

@@ -7,6 +7,7 @@ are in the run's store before they are announced; episode events are live, and s
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -52,7 +53,7 @@ class TurnStarted:
 
 @dataclass(slots=True)
 class TokensSampled:
-    """New tokens of one turn since the last such event, some times a second. Decode with `Run.decode`."""
+    """New tokens of one turn since the last such event. Decode with `Run.decode`."""
 
     rollout_id: str
     turn: int
@@ -191,6 +192,8 @@ class EventStream:
     """Whether live events are wanted; without them only facts, notices and changes of state arrive."""
     limit: int = 20_000
     dropped: int = 0
+    on_drain: Callable[[], None] | None = None
+    """Called when somebody took events: what is told no oftener than it is looked at can be told anew."""
     _events: deque[Event] = field(default_factory=deque)
     _tokens: dict[tuple[str, int], TokensSampled] = field(default_factory=dict)
 
@@ -213,6 +216,8 @@ class EventStream:
         events = list(self._events)
         self._events.clear()
         self._tokens.clear()
+        if events and self.on_drain is not None:
+            self.on_drain()
         return events
 
     def _drop_live(self) -> None:

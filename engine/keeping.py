@@ -85,7 +85,7 @@ class Keeper:
                 self.newest = await self._write(stepper, reason)
             self._tidy(self.newest, reason)
             saved = CheckpointSaved(self._course.step, str(self.newest), reason)
-            if not self.closed:
+            if not self.closed and self._store.writes:
                 self._store.record_checkpoint(saved)
             self._tell(saved)
             return self.newest

@@ -53,12 +53,12 @@ class Life:
 
     @contextlib.contextmanager
     def record(self) -> Iterator[Store]:
-        """The record, also when the run is over."""
-        if self._ended.is_set():
+        """The record, to write to; also of a run that is over, or is only read."""
+        if self._store.writes:
+            yield self._store
+        else:
             with Store.open(self._course.folder) as store:
                 yield store
-        else:
-            yield self._store
 
     async def start(self, work: Callable[[], Awaitable[None]]) -> None:
         """Do the run's work to its end, or until it is stopped or fails; the state tells which."""
@@ -106,6 +106,7 @@ class Life:
             self.begun = True  # a task cancelled before this would never reach its own ending
             if self._pace.stopping:
                 raise asyncio.CancelledError
+            self._store.record_start()
             await work()
             self._pace.become(RunState.FINISHED)
         except asyncio.CancelledError:

@@ -35,7 +35,7 @@ class Pace:
 
     @property
     def seconds(self) -> float:
-        """Spent running, pauses left out, over all sittings."""
+        """Spent running, pauses left out, over all sittings: the clock by which steps are timed too."""
         return self._totals.seconds + (time.monotonic() - self._clock if self._clock is not None else 0.0)
 
     def become(self, state: RunState, reason: str = "") -> None:
@@ -54,10 +54,9 @@ class Pace:
             self.become(RunState.PAUSED, reason)
         if self.state is RunState.RUNNING:
             self._going.clear()
-            self.stop_clock()
             self._humans.pause()
             if self._device:
-                self._device.pause()
+                self._device.pause(self._held)
             self.become(RunState.PAUSED, reason)
 
     def resume(self, until: int | None = None) -> None:
@@ -65,7 +64,8 @@ class Pace:
         self._hold_at = until
         if self.state is RunState.PAUSED:
             self.become(RunState.RUNNING)
-            self._clock = time.monotonic()
+            if self._clock is None:
+                self._clock = time.monotonic()
             self._humans.resume()
             if self._device:
                 self._device.resume()
@@ -80,6 +80,11 @@ class Pace:
         if self._hold_at is not None and step >= self._hold_at:
             self.pause()
         await self.going()
+
+    def _held(self) -> None:
+        """The tick that a pause found under way is over: until then the run was at work, and its time counts."""
+        if self.state is RunState.PAUSED:
+            self.stop_clock()
 
     def stop_clock(self) -> None:
         self._totals.seconds, self._clock = self.seconds, None

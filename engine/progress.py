@@ -100,7 +100,7 @@ def step_metrics(
     play_seconds: float,
     learn_seconds: float,
 ) -> dict[str, float]:
-    """What can be said of a step beside the learner's own metrics.
+    """What can be said of a step beside the learner's own metrics. The seconds are those outside pauses.
 
     `reward/<role>` and `reward/<role>/<function>` are means over scored rollouts; `signal` is the share of turns
     with credit whose advantage is not 0; `seat_bias` the largest difference between mean rewards of one task's

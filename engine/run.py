@@ -51,6 +51,8 @@ class Run:
         self.table = self._life.table
         """Where a person plays along."""
         self._goes_on_from: Checkpoint | None = None
+        self._standing = store.standing()
+        """Of the record, when it was opened."""
         self._history: list[Event] = []
         self.arena.humans.on_absent = self._nobody_there
 
@@ -78,20 +80,41 @@ class Run:
 
     @classmethod
     def open(cls, folder: Path) -> Run:
-        """A run that was stopped or killed, to go on with. Raises `RunError` or `StoreError`."""
+        """A run as it was left, to go on with. Raises `RunError` or `StoreError`.
+
+        One that has finished is only read until it is started or changed; until then others may go on with it.
+        """
         if not folder.is_dir():
             raise RunError(f"no run at {folder}; `selfplay-tui runs` lists those there are")
-        store = Store.open(folder)
+        with Store.open(folder, read_only=True) as record:
+            ended = record.state()
+        is_done = ended is not None and ended.state is RunState.FINISHED
+        store = Store.open(folder, read_only=is_done)
         try:
             config = configuration.load(folder / "config.toml")
             run = cls(folder, config, store, task_of(config))
-            found = run._goes_on_from = go_back(run._course, run._keeper, store)
-            store.rewind(found.step if found else -1)  # a run that can't be opened is left as it is
+            run._goes_on_from = go_back(run._course, run._keeper, store)
+            if store.writes:
+                run._rewind()  # a run that can't be opened is left as it is
             run._history = store.history()
         except BaseException:
             store.close()
             raise
         return run
+
+    def _take_up(self) -> None:
+        """Have to oneself what was only read so far.
+
+        Raises `StoreError` where another process has the run, or had it since it was opened.
+        """
+        if not self._store.writes and not self._keeper.closed:
+            self._store.take_up(self._standing)
+            self._rewind()
+            self._history = self._store.history()
+
+    def _rewind(self) -> None:
+        """Drop from the record what came after the checkpoint that the run goes on from."""
+        self._store.rewind(self._goes_on_from.step if self._goes_on_from else -1)
 
     # The main loop
 
@@ -122,7 +145,11 @@ class Run:
     # Driving
 
     async def start(self) -> None:
-        """Load, play and learn until the steps are done, the run is stopped, or it fails; `state` tells which."""
+        """Load, play and learn until the steps are done, the run is stopped, or it fails; `state` tells which.
+
+        Raises `StoreError` where it was only read so far, and another process has it or had it meanwhile.
+        """
+        self._take_up()
         await self._life.start(self._work)
 
     def pause(self, reason: str = "") -> None:
@@ -180,6 +207,7 @@ class Run:
 
     def _edit(self, edit: EditApplied) -> int:
         self._check_is_open(f"go on with another {edit.target}")
+        self._take_up()
         self._store.record_edit(edit)
         self._course.apply(edit)
         if self._life.trainer:

@@ -34,7 +34,7 @@ class Step:
     taken: list[GenerateResult]
     began: float
     played: float
-    """When playing began and ended, on the clock of `time.monotonic`."""
+    """When playing began and ended, by `Pace.seconds`, which stand still in a pause."""
     lessons: list[GenerateResult] = field(default_factory=list)
     """What a person played, and the policy is to learn from."""
     credited: list[TrainingRecord] = field(default_factory=list)
@@ -92,9 +92,9 @@ class Stepper:
             await course.past.keep_up(self.trainer, course.step, course.config.past, guests)
 
         await insist(keep_up, self._pace)
-        began = time.monotonic()
+        began = self._pace.seconds
         taken = await self.source.take()
-        return Step(taken, began, time.monotonic())
+        return Step(taken, began, self._pace.seconds)
 
     def credit(self, step: Step, lessons: list[GenerateResult]) -> None:
         """Rewards become advantages, turn by turn; from here on the step has to be recorded."""
@@ -109,7 +109,7 @@ class Stepper:
         records, stale = split_stale(step.credited, version, course.config.run.max_staleness, step.lessons)
         metrics = await self.trainer.train(records)
         keep_learnt(step.results, step.credited, version)
-        step.learnt = time.monotonic()
+        step.learnt = self._pace.seconds
         metrics |= past.metrics(step.results)
         metrics |= step_metrics(step.results, records, stale, step.played - step.began, step.learnt - step.played)
         course.step += 1

@@ -57,6 +57,10 @@ CREATE TABLE notices (step INTEGER, text TEXT, severity TEXT);
 """
 
 
+Standing = tuple[StateChanged | None, tuple[int, float] | None, int]
+"""How a run ended, its last step and the seconds that it took, and how many edits there are."""
+
+
 class StoreError(EngineError):
     """A run's record can't be made, opened, written or read: names the folder and what was wrong with it."""
 
@@ -69,7 +73,7 @@ class StepRecord:
     version: int
     """The policy version it published."""
     seconds: float
-    """How long it took to play and to learn."""
+    """How long it took to play and to learn, pauses left out."""
     metrics: dict[str, float]
     skipped: str = ""
     """Why nothing was learnt, where nothing was."""
@@ -121,6 +125,28 @@ class Store:
             raise
         return store
 
+    @property
+    def writes(self) -> bool:
+        """Whether this store has the run's lock."""
+        return self._lock is not None and not self._lock.closed
+
+    def standing(self) -> Standing:
+        """Where the run stands: another as soon as anybody has gone on with it, or has changed it."""
+        last = self.last_step()
+        return self.state(), last and (last.step, last.seconds), len(self.edits())
+
+    def take_up(self, standing: Standing) -> None:
+        """Write from now on to what was only read so far.
+
+        `StoreError` if another process has the run, or had it since that was its `standing`; then nothing changes.
+        """
+        writing = Store.open(self.folder)
+        if writing.standing() != standing:
+            writing.close()
+            raise StoreError(f"{self.folder}: another process went on with this run meanwhile: open it anew")
+        self._connection.close()
+        self._connection, self._lock = writing._connection, writing._lock
+
     def close(self) -> None:
         """Ends this store; another process may then write to the run. Closing twice is fine."""
         self._connection.close()
@@ -150,8 +176,6 @@ class Store:
         with self._transaction() as connection:
             row = (step, version, seconds, rows.to_json(metrics), skipped)
             connection.execute("INSERT INTO steps VALUES (?, ?, ?, ?, ?)", row)
-            # How an earlier sitting ended is no longer how the run ended.
-            connection.execute("DELETE FROM meta WHERE key IN ('state', 'reason')")
             rows.insert(connection, results, step, evaluation=False)
             for sitting in sittings:
                 _delete_episodes(connection, "evaluation IS NULL AND id = ?", sitting.rollout.id)
@@ -186,8 +210,13 @@ class Store:
             row = (step, rows.to_text(event.text), event.severity)
             connection.execute("INSERT INTO notices VALUES (?, ?, ?)", row)
 
+    def record_start(self) -> None:
+        """A sitting begins: how the one before ended is no longer how the run ended, whatever ends this one."""
+        with self._transaction() as connection:
+            connection.execute("DELETE FROM meta WHERE key IN ('state', 'reason')")
+
     def record_state(self, state: RunState | str, reason: str = "") -> None:
-        """How a sitting ended, and why, until the next step; so that a list of runs can tell."""
+        """How a sitting ended, and why, until the next begins; so that a list of runs can tell."""
         with self._transaction() as connection:
             values = (("state", RunState(state).value), ("reason", rows.to_text(reason)))
             connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", values)
@@ -274,7 +303,7 @@ class Store:
         return None if state is None else StateChanged(RunState(state), self.meta("reason") or "")
 
     def seconds(self) -> float:
-        """How long all steps together took."""
+        """How long all steps together took, pauses left out."""
         return self._read("SELECT total(seconds) AS seconds FROM steps")[0]["seconds"]
 
     def history(self) -> list[Event]:

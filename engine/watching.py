@@ -19,7 +19,7 @@ class Watchers:
 
     def add(self, *, live: bool) -> EventStream:
         """A stream of events from now on; without `live` only facts."""
-        stream = EventStream(live=live)
+        stream = EventStream(live=live, on_drain=self._arena.report if live else None)
         self._streams.append(stream)
         self._listen()
         return stream

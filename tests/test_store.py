@@ -388,7 +388,7 @@ def test_a_sitting_that_was_killed_does_not_pass_for_the_one_before_it(tmp_path:
         store.record_step(1, 1, 1.0, {}, [])
         store.record_state(RunState.FINISHED)
     with Store.open(tmp_path / "run") as store:
-        store.record_step(2, 2, 1.0, {}, [])
+        store.record_start()
     assert summaries(tmp_path)[0].state == "interrupted"
 
 

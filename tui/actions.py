@@ -80,7 +80,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("refresh", "r", "refresh", "Read the lists again", "home", bar=3),
     Action("start", "ctrl+r", "start", "Start a run as the form says", "form", bar=9, priority=True),
     Action("save", "ctrl+s", "save as", "Save it as a preset of your own", "form", bar=8, priority=True),
-    Action("filter", "ctrl+f", "filter", "Show only keys that have some words", "form", bar=7, priority=True),
+    Action("filter", "ctrl+f", "filter", "Filter the keys by name or what they do", "form", bar=7, priority=True),
     Action("add", "ctrl+n", "add", "Put in a reward or a task, from a list", "form", "table('add')", 7, True),
     Action("out", "ctrl+t", "take out", "Take out that table, or put it back", "form", "table('out')", 4, True),
     Action("undo", "ctrl+z", "undo", "Give the field back what the preset says", "form", bar=6, priority=True),
@@ -96,7 +96,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("answer", "a", "answer", "Answer what episodes ask you", "run"),
     Action("play", "x", "play", "Sit down and play against the policy or a checkpoint", "run", bar=5),
     Action("checkpoint", "ctrl+s", "checkpoint", "Save a checkpoint now, kept forever", "run", bar=6),
-    Action("follow", "f", "follow", "Follow an episode in play, and its end", "run", bar=7),
+    Action("follow", "f", "follow", "Follow an episode in play to its end, then the next, or stop", "run", bar=7),
     Action("maximise", "m", "maximise", "Show one pane alone, or all again", "run", bar=4),
     Action("pane_1", "1", "episodes", "Go to the episodes", "run", call="pane(1)"),
     Action("pane_2", "2", "transcript", "Go to the transcript", "run", call="pane(2)"),
@@ -104,14 +104,14 @@ ACTIONS: tuple[Action, ...] = (
     Action("pane_4", "4", "plots", "Go to the plots", "run", call="pane(4)"),
     Action("pane_5", "5", "health", "Go to the health of the run", "run", call="pane(5)"),
     Action("copy", "y", "copy", "Copy the transcript to the clipboard", "run", bar=3),
-    Action("why", "w", "why", "Why this turn counts what it counts", "run", bar=7, call="read('why')"),
+    Action("why", "w", "why", "How the turn's reward became its advantage", "run", bar=7, call="read('why')"),
     Action("heat", "h", "heat", "Show how likely tokens were, or became by learning", "run", call="read('heat')"),
     Action("turn_before", "left_square_bracket", "turn", "Go to the turn before", "run", call="read('before')"),
     Action("turn_after", "right_square_bracket", "turn", "Go to the turn after", "run", call="read('after')"),
     Action("copy_turn", "Y", "copy turn", "Copy the turn under the cursor", "run", call="read('copy')"),
     Action("back", "escape", "home", "End the filter, show all panes, or go Home; the run goes on", "run", bar=2),
     Action("metrics", "g", "metrics", "See any metric in large charts, beside other runs", "run"),
-    Action("filter", "slash", "filter", "Show episodes of a role, reward, word, illegal", "run", "wall('filter')"),
+    Action("filter", "slash", "filter", "Filter episodes by role, reward, word and more", "run", "wall('filter')"),
     Action("fold", "left", "fold", "Fold what an episode spawned, or go to its parent", "run", "wall('fold')"),
     Action("unfold", "right", "unfold", "Show again what an episode spawned", "run", "wall('unfold')"),
     Action("fold_all", "z", "fold all", "Fold all trees of episodes, or show all", "run", "wall('fold_all')"),
@@ -142,11 +142,12 @@ ACTIONS: tuple[Action, ...] = (
     Action("copy_picture", "Y", "copy SVG", "Copy the chart as SVG", "metrics"),
     Action("save_svg", "v", "save SVG", "Save the charts as SVG in the run's folder exports", "metrics", bar=4),
     Action("save_png", "g", "save PNG", "Save the charts as PNG in the run's folder exports", "metrics"),
-    Action("save_table", "c", "save CSV", "Save the numbers in sight in its folder exports", "metrics", bar=3),
+    Action("save_table", "c", "save CSV", "Save the numbers as CSV in the run's folder exports", "metrics", bar=3),
     Action("back", "escape", "back", "Show the list again, or go back to the run", "metrics", bar=8),
     Action("apply", "ctrl+s", "apply", "Apply the prompt", "edit", bar=9, priority=True),
     Action("editor", "ctrl+e", "$EDITOR", "Write the prompt in your own editor", "edit", bar=5, priority=True),
     Action("earlier", "ctrl+r", "earlier", "Take up an earlier version", "edit", bar=6, priority=True),
+    Action("other_role", "f2,ctrl+pageup", "next role", "Go on to the next role's prompt", "edit"),
     Action("cancel", "escape", "cancel", "Leave without a change", "edit", bar=8, priority=True),
     Action("change", "enter", "change", "Change the chosen setting", "steer", bar=9),
     Action("undo", "u", "undo", "Undo the chosen edit, by a new one", "steer", bar=8),
@@ -167,11 +168,13 @@ ACTIONS: tuple[Action, ...] = (
     Action("send", "enter", "answer", "Give the answer that is marked or written", "ask"),
     Action("skip", "ctrl+k", "skip", "Leave the question without an answer", "ask", priority=True),
     Action("next", "ctrl+n", "next", "Look at the next question", "ask", priority=True),
+    Action("page_up", "pageup", "page", "A page of the texts up", "ask", call="scroll_texts(-1)", priority=True),
+    Action("page_down", "pagedown", "page", "A page of the texts down", "ask", "scroll_texts(1)", priority=True),
     Action("later", "escape", "later", "Back to the run; the questions stay", "ask", priority=True),
     Action("say", "enter", "play", "Begin; make the move or reply; play again", "play", bar=9, priority=True),
-    Action("mark", "space", "mark", "Speak for one role more, or one less", "play", bar=4),
+    Action("mark", "space", "mark", "Mark the chosen role to speak for, or unmark it", "play", bar=4),
     Action("odds", "ctrl+g", "odds", "How likely the policy is to make each move", "play", bar=7, priority=True),
-    Action("uncover", "ctrl+r", "uncover", "Show or hide what you wouldn't hear", "play", bar=5, priority=True),
+    Action("uncover", "ctrl+r", "uncover", "Show or hide what your role can't hear", "play", bar=5, priority=True),
     Action("learn", "ctrl+l", "learn", "Have the run learn from what you play", "play", bar=3, priority=True),
     Action("newline", "ctrl+j,shift+enter", "new line", "A new line in what you say", "play", priority=True),
     Action("leave", "escape", "leave", "Leave what is played, or go back to the run", "play", bar=8, priority=True),
@@ -194,7 +197,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("heat", "h", "heat", "Show how likely tokens were, or became by learning", "replay", bar=4),
     Action("turn_before", "left_square_bracket", "turn", "Go to the turn before", "replay", call="turn(-1)"),
     Action("turn_after", "right_square_bracket", "turn", "Go to the turn after", "replay", call="turn(1)"),
-    Action("why", "w", "why", "Why this turn counts what it counts", "replay", bar=5),
+    Action("why", "w", "why", "How the turn's reward became its advantage", "replay", bar=5),
     Action("copy", "y", "copy", "Copy the transcript to the clipboard", "replay", bar=3),
     Action("maximise", "m", "maximise", "Show one pane alone, or all again", "replay", bar=3),
     Action("pane_1", "1", "interesting", "Go to what is interesting", "replay", call="pane(1)"),
@@ -215,11 +218,11 @@ ACTIONS: tuple[Action, ...] = (
     Action("copy", "y", "copy", "Copy the path to the clipboard", "why", bar=5),
     Action("back", "escape", "back", "Back to the transcript", "why", bar=8),
     Action("theme", "t", "theme", "Next theme", "app", bar=1),
-    Action("jump", "ctrl+o", "jump", "Show a letter on every pane, and go to the one whose letter is typed", "app"),
+    Action("jump", "ctrl+o", "jump", "Put a letter on every pane and field: typed, it leads there", "app"),
     Action("resize_left", "shift+left", "resize", "Move this pane's border left", "app", call="resize(-1)"),
     Action("resize_right", "shift+right", "resize", "Move this pane's border right", "app", call="resize(1)"),
     Action("resize_up", "shift+up", "resize", "Move the border below this pane up", "app", call="resize(0, -1)"),
-    Action("resize_down", "shift+down", "resize", "Move it down", "app", call="resize(0, 1)"),
+    Action("resize_down", "shift+down", "resize", "Move the border below this pane down", "app", "resize(0, 1)"),
     Action("notices", "f8", "notices", "Notices on the desktop when a run ends or needs you: on or off", "app"),
     Action("help", "question_mark,f1", "help", "What the keys do", "app", bar=6),
     Action("command_palette", "ctrl+p", "commands", "Find a command by name", "app", bar=1),
@@ -239,6 +242,7 @@ KEY_NAMES = {
     "semicolon": ";",
     "colon": ":",
     "plus": "+",
+    "equals_sign": "=",
     "minus": "-",
     "less_than_sign": "<",
     "greater_than_sign": ">",
@@ -274,11 +278,15 @@ def scope_of(screen: object) -> Scope | None:
 
 def bindings(scope: Scope) -> list[BindingType]:
     """The table's part for one screen, as Textual takes it."""
+    return [_binding(action, action.action) for action in actions(scope)]
+
+
+def everywhere() -> list[BindingType]:
+    """The app's part, for a modal screen: keys that such a screen doesn't bind go no further."""
+    return [_binding(action, f"app.{action.action}") for action in actions("app")]
+
+
+def _binding(action: Action, call: str) -> BindingType:
     from textual.binding import Binding
 
-    return [
-        Binding(
-            action.keys, action.action, action.label, show=action.bar > 0, priority=action.priority, id=action.id
-        )
-        for action in actions(scope)
-    ]
+    return Binding(action.keys, call, action.label, show=action.bar > 0, priority=action.priority, id=action.id)

@@ -122,7 +122,7 @@ class SelfPlayApp(App[None], inherit_bindings=False):
         self.call_after_refresh(gc.freeze)
         self.call_after_refresh(gc.enable)  # the command line waits with it for the first frame
         self.call_after_refresh(self.set_timer, 0.2, self._read_ahead)
-        self.set_interval(1 / (2 * self.fps), self._tick)
+        self._await_tick()
         self.set_interval(1.0, self.leaving.look_at_terminal)
 
     def _read_ahead(self) -> None:
@@ -132,9 +132,17 @@ class SelfPlayApp(App[None], inherit_bindings=False):
 
     # Frames
 
+    def _await_tick(self) -> None:
+        """Not by an interval: where frames are few, to look 60 times a second whether one is due costs more than one."""
+        self.set_timer(max(1 / (2 * self.fps), self._cadence.early), self._tick_on)
+
+    async def _tick_on(self) -> None:
+        await self._tick()
+        self._await_tick()
+
     async def _tick(self) -> None:
         session = self.session
-        if session is None or self._cadence.is_early:
+        if session is None:
             return
         from tui.screens.run import RunScreen
 

@@ -76,7 +76,7 @@ async def open_folder(app: SelfPlayApp, folder: Path) -> None:
 
 
 async def close(app: SelfPlayApp) -> None:
-    """Nothing is watched any more; of a run that was only read, the folder is free again."""
+    """Nothing is watched any more, and nothing held of a run that was only read."""
     session, app.session = app.session, None
     if session is not None:
         await session.close()

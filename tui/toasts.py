@@ -1,18 +1,26 @@
-"""Toasts said again while they are still shown: no second one is put beside the first."""
+"""Toasts said again while they are still shown: no second one is put beside the first.
+
+Over a modal screen the newest stands alone, as its style says, since its room is taken from what is read there.
+"""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from textual.notifications import Notification
-from textual.widgets._toast import Toast
+from textual.widgets._toast import Toast, ToastHolder
 
 if TYPE_CHECKING:
     from tui.app import SelfPlayApp
 
+GONE = 0.1
+"""Seconds after its time in which a toast has gone."""
+
 
 def renewed(app: SelfPlayApp, said: Notification) -> bool:
     """Whether the same is shown already; then its time begins anew."""
+    app.set_timer(said.timeout + GONE, partial(_uncover, app))
     shown = next((other for other in app._notifications if _words(other) == _words(said)), None)
     if shown is None:
         return False
@@ -24,6 +32,12 @@ def renewed(app: SelfPlayApp, said: Notification) -> bool:
                     timer.stop()
                 toast.set_timer(said.timeout, toast._expire)
     return True
+
+
+def _uncover(app: SelfPlayApp) -> None:
+    """Shows the one before that which has gone: that it is the last child now, Textual sees only when told to."""
+    for holder in app.screen.query(ToastHolder) if app.screen_stack else ():
+        holder.update_node_styles(animate=False)
 
 
 def _words(notification: Notification) -> tuple[str, str]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from engine.types import Credit, Learnt, Message, Rollout
+from engine.types import Credit, Learnt, Message, Rollout, Turn
 
 if TYPE_CHECKING:
     from engine.rows import StoredEpisode
@@ -36,6 +36,14 @@ class TurnView:
     learnt: Learnt | None = None
     revision: int = 0
     _decoded: tuple[int, int, str] = (0, 0, "")
+
+    @classmethod
+    def of(cls, turn: Turn, revision: int) -> TurnView:
+        """A turn that is over. What it was sampled from is in the record."""
+        said = turn.completion
+        since, version = (said.versions[0], said.versions[-1]) if said.versions else (None, None)
+        told = said.player, turn.messages, [], [], said.text, version, since, said.stop_reason
+        return cls(turn.index, turn.role, *told, turn.illegal, turn.credit, turn.learnt, revision)
 
     def shown(self, decode: Callable[[list[int]], str], last: int = 0) -> str:
         """The text so far, or that of the last `last` tokens; as the model wrote it, not cleaned."""
@@ -101,23 +109,11 @@ class EpisodeView:
     def take(self, rollout: Rollout) -> None:
         """What is known of it at its end."""
         self.type = rollout.episode_type
-        self.rewards = dict(rollout.rewards)
-        self.breakdown = {name: dict(values) for name, values in rollout.breakdown.items()}
-        self.weights = {name: dict(values) for name, values in rollout.weights.items()}
-        self.edits = dict(rollout.edits)
-        self.error = rollout.error
-        for role, player in rollout.players.items():
-            self.roles.setdefault(role, player)
-        for spoken in rollout.turns:
-            turn, completion = self.turn(spoken.index, spoken.role), spoken.completion
-            turn.role, turn.player, turn.messages = spoken.role, completion.player, spoken.messages
-            turn.text, turn.illegal = completion.text, spoken.illegal
-            if completion.versions:
-                turn.since, turn.version = completion.versions[0], completion.versions[-1]
-            turn.stop_reason = str(completion.stop_reason)
-            turn.tokens, turn.logprobs = [], []
-            turn.credit, turn.learnt = spoken.credit, spoken.learnt
-            turn.revision += 1
+        self.rewards, self.breakdown, self.weights = rollout.rewards, rollout.breakdown, rollout.weights
+        self.edits, self.error = rollout.edits, rollout.error
+        self.roles = self.roles | rollout.players
+        seen = {turn.index: turn.revision for turn in self.turns}
+        self.turns = [TurnView.of(turn, seen.get(turn.index, 0) + 1) for turn in rollout.turns]
         self.revision += 1
 
 

@@ -128,6 +128,10 @@ class Batcher:
         """Whether a player has a completion in flight, or a prompt being computed."""
         return self._prompting.speaks_for(player) or any(row.request.player == player for row in self._rows)
 
+    def report(self) -> None:
+        """Have one of the next ticks tell what streaming requests said so far; unasked they tell once a second."""
+        self._rows.is_asked = True
+
     def forget(self) -> None:
         """Forget what isn't in flight: what follows doesn't depend on what was before, to the last bit."""
         self._scheduler.forget_credit()

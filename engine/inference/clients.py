@@ -115,6 +115,11 @@ class LocalClient:
         if not self._ticking:
             self._send()
 
+    def report(self) -> None:
+        """Those who listen by `on_tokens` are told soon what was said so far; unasked they are told once a second."""
+        with suppress(RuntimeError):  # the device was stopped: there is nothing more to tell
+            self._device.post(self._batcher.report)
+
     def forget(self) -> None:
         """A new set of requests begins: in lockstep, what was computed before has no influence on it.
 

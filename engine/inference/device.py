@@ -124,13 +124,16 @@ class Device:
         self.post(lambda: self._works.append(work))
         return await work.future
 
-    def pause(self) -> None:
-        """Hold ticks and work after the current one. Calls still run, and services that stand aside tick."""
-        self.post(lambda: self._set_paused(True))
+    def pause(self, held: Callable[[], None] | None = None) -> None:
+        """Hold ticks and work after the current one. Calls still run, and services that stand aside tick.
+
+        `held` is called on the event loop that started the device, once the current tick is over.
+        """
+        self.post(lambda: self._pause(held))
 
     def resume(self) -> None:
         """Go on exactly where `pause` held."""
-        self.post(lambda: self._set_paused(False))
+        self.post(self._resume)
 
     def serve(self, service: Service, *, aside: bool = False) -> None:
         """Let a service tick from now on; it is closed when the device stops.
@@ -223,8 +226,13 @@ class Device:
         except Exception as error:
             self._report(error)
 
-    def _set_paused(self, paused: bool) -> None:
-        self._paused = paused
+    def _pause(self, held: Callable[[], None] | None) -> None:
+        self._paused = True
+        if held is not None:
+            self.deliver(held)
+
+    def _resume(self) -> None:
+        self._paused = False
 
     def _report(self, error: Exception) -> None:
         if self._on_error is not None:

@@ -38,9 +38,12 @@ STATE = np.dtype(
     align=True,  # MLX takes no column whose numbers lie across words
 )
 
-REPORT_EVERY = 0.04
-"""Seconds between two reports of what is being said. Nobody reads faster, and to report each token of a tiny model
-takes a twentieth of the time in which it is said."""
+OFTENEST = 0.04
+"""Seconds between two reports of what is being said, at least. Nobody reads faster, and to report each token of a
+tiny model takes a twentieth of the time in which it is said."""
+
+SELDOMEST = 1.0
+"""Seconds between two reports that nobody asks for."""
 
 SAMPLED = np.dtype([("token", np.int32), ("logprob", np.float32), ("version", np.int32)])
 """What is recorded of a token."""
@@ -81,11 +84,17 @@ class Rows:
         ends: np.ndarray,
         context: int,
         piece: Callable[[int], bytes],
-        report_every: float = REPORT_EVERY,
+        oftenest: float = OFTENEST,
+        seldomest: float = SELDOMEST,
     ) -> None:
-        """`ends` [V]: whether a token ends a turn. `piece`: what a token adds to a text, for stop strings."""
+        """`ends` [V]: whether a token ends a turn. `piece`: what a token adds to a text, for stop strings.
+
+        `oftenest` and `seldomest` are seconds between two reports.
+        """
         self.decoder = decoder
-        self._report_every, self._next_report = report_every, -math.inf
+        self.is_asked = False
+        """Whether somebody waits for a report."""
+        self._oftenest, self._seldomest, self._reported = oftenest, seldomest, -math.inf
         self._ends, self._context, self._piece = ends, context, piece
         self.clear()
 
@@ -139,11 +148,14 @@ class Rows:
         return self._done(self._ends[tokens] | self._chosen() | self._stopped())
 
     def report(self, tick: Tick, now: float) -> None:
-        """What streaming rows said since the last time, if that is long enough ago; `now` in seconds."""
-        if now < self._next_report:
+        """What streaming rows said since the last time, if it is asked for or that is long ago; `now` in seconds."""
+        if now < self._reported + (self._oftenest if self.is_asked else self._seldomest):
             return
-        self._next_report = now + self._report_every
-        for index in np.flatnonzero(self.state["streams"]):
+        streaming = np.flatnonzero(self.state["streams"])
+        if not len(streaming):
+            return
+        self.is_asked, self._reported = False, now
+        for index in streaming:
             said = self._sampled[index, self.state["reported"][index] : self.state["count"][index]]
             tick.tokens.append((self._rows[index].finished.id, said["token"].tolist(), said["logprob"].tolist()))
         self.state["reported"] = self.state["count"]

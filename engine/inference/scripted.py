@@ -60,6 +60,9 @@ class ScriptedClient:
             self._answering = True
             asyncio.get_running_loop().call_soon(self._answer)
 
+    def report(self) -> None:
+        """A reply is told whole, when it is there."""
+
     def forget(self) -> None:
         """There is nothing it remembers."""
 

@@ -52,7 +52,7 @@ class Sitting:
         """The player who speaks where the policy would."""
         self.learnt = learnt
         """Whether the run learns from it."""
-        self.stream = EventStream()
+        self.stream = EventStream(on_drain=arena.report)
         """What happens in it; nothing of it is among the run's own events."""
         self.result: GenerateResult | None = None
         """Once it was played to its end."""

@@ -111,6 +111,9 @@ class Seats:
     def flush(self) -> None:
         self._client.flush()
 
+    def report(self) -> None:
+        self._client.report()
+
     def forget(self) -> None:
         self._client.forget()
 

@@ -255,10 +255,12 @@ def test_no_more_rows_than_allowed_are_decoded(endless, adapters, monkeypatch):
 
 
 @pytest.mark.parametrize("every", [1, 3])
+@pytest.mark.parametrize("is_asked", [True, False], ids=["asked", "unasked"])
 def test_streaming_requests_and_only_they_report_what_they_say_every_so_often(
-    endless, adapters, monkeypatch, every
+    endless, adapters, monkeypatch, every, is_asked
 ):
-    monkeypatch.setattr("engine.inference.batcher.Rows", partial(Rows, report_every=every))
+    often, seldom = (every, 100) if is_asked else (0, every)
+    monkeypatch.setattr("engine.inference.batcher.Rows", partial(Rows, oftenest=often, seldomest=seldom))
     now = 0.0
     batcher = Batcher(endless, adapters, clock=lambda: now)
     first, second = prompts(2)
@@ -266,6 +268,8 @@ def test_streaming_requests_and_only_they_report_what_they_say_every_so_often(
     batcher.add(request(1, second))
     reports, finished = [], {}
     while len(batcher):
+        if is_asked:
+            batcher.report()
         tick = batcher.tick()
         reports.append(tick.tokens)
         finished |= {end.id: end for end in tick.finished}

@@ -84,7 +84,7 @@ async def test_a_completion_holds_all_that_training_needs(folder):
 
 
 async def test_tokens_are_told_to_the_last_or_with_the_completion_only(folder, monkeypatch):
-    monkeypatch.setattr("engine.inference.batcher.Rows", partial(Rows, report_every=math.inf))
+    monkeypatch.setattr("engine.inference.batcher.Rows", partial(Rows, seldomest=math.inf))
 
     async def told(local: Local) -> tuple[list[int], list[int]]:
         told: list[int] = []

@@ -206,8 +206,8 @@ async def ask(pilot: Pilot[Any], run: FakeRun, strings: Sequence[str]) -> None:
     ]
     await OPENERS["run"](pilot, run)
     await pilot.press("a")
-    await pilot.pause()
-    screen = app_of(pilot).screen
+    await until(pilot, lambda: isinstance(pilot.app.screen, Questions) and pilot.app.screen.question is not None)
+    screen = pilot.app.screen
     assert isinstance(screen, Questions)
     for _ in run.questions:
         await through(pilot, screen.query_one(OptionList))

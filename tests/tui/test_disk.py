@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from textual.pilot import Pilot
-from textual.widgets import Input, TextArea
+from textual.widgets import Input, Static, TextArea
 
 import presets
 from engine.events import RunState
@@ -29,6 +29,7 @@ from tui.screens.home import HomeScreen
 from tui.screens.metrics import MetricsScreen
 from tui.screens.prompt import EditPrompt
 from tui.screens.run import RunScreen
+from tui.screens.texts import AskName
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -77,6 +78,11 @@ async def held_up(pilot: Pilot[Any], run: Run, why: str = FULL) -> None:
 
 def toasts(app: SelfPlayApp) -> str:
     return "\n".join(f"{notification.message}" for notification in app._notifications)
+
+
+def asked(app: SelfPlayApp) -> str:
+    """The words of a question, unwrapped."""
+    return "".join(f"{words.content}" for words in app.screen.query(".words").results(Static))
 
 
 @pytest.mark.parametrize("size", [300, 500, 700, 900])
@@ -162,7 +168,8 @@ async def test_what_one_writes_and_exports_meanwhile_is_not_lost(small_disk: Dis
         await until(pilot, lambda: isinstance(app.screen, MetricsScreen))
         for key in "vgc":
             await pilot.press(key)
-        await until(pilot, lambda: toasts(app).count("No space left on device; nothing was written") == 3)
+            await until(pilot, lambda: "No space left on device; nothing was written" in toasts(app))
+            app.clear_notifications()  # the next one says the same, and equal toasts come once
         assert not list(run.folder.glob("exports/*"))
         small_disk.clear()
         await pilot.press("v")
@@ -199,16 +206,15 @@ async def test_a_form_that_cannot_be_saved_stays_as_it_is(
         await pilot.press("e")
         await until(pilot, lambda: "Editing" in seen(app) or "title" in seen(app))
         await pilot.press("ctrl+s")
-        await until(pilot, lambda: bool(app.screen.query(Input)))
-        app.screen.query(Input).last().value = "mine"
+        await until(pilot, lambda: isinstance(app.screen, AskName))
+        app.screen.query_one(Input).value = "mine"
         await pilot.press("enter")
-        await until(pilot, lambda: (SEALED if sealed else "No space left on device") in toasts(app))
+        reason = SEALED if sealed else "No space left on device"
+        await until(pilot, lambda: isinstance(app.screen, AskName) and reason in asked(app))
         small_disk.seal(False) if sealed else small_disk.clear()
         assert "mine" not in presets.available()
         assert not [path for path in small_disk.folder.rglob("*") if path.is_file()]
-        await pilot.press("ctrl+s")
-        await until(pilot, lambda: bool(app.screen.query(Input)))
-        app.screen.query(Input).last().value = "mine"
+        assert app.screen.query_one(Input).value == "mine"
         await pilot.press("enter")
         await until(pilot, lambda: "mine" in presets.available())
 

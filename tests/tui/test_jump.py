@@ -17,9 +17,6 @@ from tui.screens.jump import Jump
 
 HINT = " jump: press a letter · esc back"
 
-PANED = [scope for scope in SCOPES if scope not in ("edit", "ask", "search")]
-"""Screens that lie over no other: those that do hear none of the app's keys."""
-
 
 def last_line(app: SelfPlayApp) -> str:
     return seen(app).split("\n")[-1]
@@ -40,7 +37,7 @@ async def jumping(pilot: Pilot[Any]) -> Jump:
 
 
 @pytest.mark.parametrize("size", [(60, 20), (80, 24), (120, 40)])
-@pytest.mark.parametrize("scope", PANED)
+@pytest.mark.parametrize("scope", SCOPES)
 async def test_on_every_screen_it_says_what_to_press_and_every_letter_is_seen(
     scope: Scope, size: tuple[int, int]
 ) -> None:

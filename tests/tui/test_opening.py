@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from engine.config import parse
 from engine.events import RunState
-from engine.store import locked
+from engine.run import Run
+from engine.store import Store, in_use, locked
+from engine.summaries import summary
 from tests.tui.demo import PRESETS
 from tests.tui.demo import app as demo_app
 from tests.tui.fake import FakeRun
 from tests.tui.look import seen, still, until, watching
-from tui import opening
+from tui import catalogue, opening
+from tui.app import SelfPlayApp
 from tui.interface import RunInfo
 from tui.screens.dialog import Confirm
 from tui.screens.home import HomeScreen
@@ -97,3 +101,25 @@ async def test_no_run_is_stopped_for_one_that_another_process_has(tmp_path: Path
             assert isinstance(app.screen, RunScreen)
         await opening.begin(app, chosen)
         await until(pilot, lambda: isinstance(app.screen, Confirm))
+
+
+async def test_a_finished_run_that_is_read_here_can_be_gone_on_with_elsewhere(tmp_path: Path) -> None:
+    config = parse({"task": {"name": "nim"}, "model": {"source": "pocket"}}, "test")
+    made = Run.create(config, tmp_path, "done")
+    await made.stop()
+    with Store.open(made.folder) as store:
+        store.record_state(RunState.FINISHED)
+    app = SelfPlayApp(presets=list, runs=list, create=lambda _: still(), resume=Run.open)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await opening.begin(app, catalogue.run_info(summary(made.folder)))
+        await until(pilot, lambda: isinstance(app.screen, RunScreen))
+        assert app.session is not None
+        assert app.session.only_read
+        assert summary(made.folder).state == "finished"
+        elsewhere = Run.open(made.folder)
+        await elsewhere.set("run.steps", "200")
+        assert in_use(made.folder)
+        await pilot.press("escape")
+        await until(pilot, lambda: app.screen is app.home and app.session is None)
+        assert in_use(made.folder)
+        await elsewhere.stop()

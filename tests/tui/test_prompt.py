@@ -15,8 +15,8 @@ from tui import editor
 from tui.app import SelfPlayApp
 from tui.screens.prompt import EditPrompt, difference
 from tui.screens.run import RunScreen
-from tui.theme import DUSK
-from tui.widgets.painted import Line
+from tui.theme import DUSK, palette
+from tui.widgets.painted import Line, Painted
 
 
 def plain(lines: list[Line]) -> list[str]:
@@ -59,6 +59,22 @@ async def test_escape_leaves_everything_as_it_was() -> None:
         await pilot.press("x", "escape")
         await until(pilot, lambda: isinstance(app.screen, RunScreen))
         assert not [call for call in run.calls if call.startswith("edit")]
+
+
+async def test_a_theme_chosen_there_colours_what_changes() -> None:
+    run = still()
+    app = watching(run)
+    async with app.run_test(size=(80, 24)) as pilot:
+        screen = await opened(pilot, run)
+        await pilot.press(*" New.")
+        screen.query_one("#cancel", Button).focus()
+        await pilot.press("t")
+        await pilot.pause()
+        assert palette(app.theme) is not DUSK
+        looks = {look for line in screen.query_one("#diff", Painted).lines for text, look in line if "New." in text}
+        assert {look.color.get_truecolor().hex for look in looks if look and look.color} == {
+            palette(app.theme).good
+        }
 
 
 async def test_both_roles_can_be_edited_at_once() -> None:

@@ -14,9 +14,13 @@ from tests.tui.hostile import STRINGS
 from tests.tui.look import SIZES, play, seen, still, until, watching
 from tests.tui.test_hostile import assert_harmless
 from tui.app import SelfPlayApp
-from tui.screens.questions import Questions, texts
+from tui.screens import questions
+from tui.screens.dialog import TooSmall
+from tui.screens.help import Help
+from tui.screens.questions import LINGER, Questions, texts
 from tui.screens.run import RunScreen
-from tui.theme import DUSK
+from tui.theme import DUSK, palette
+from tui.widgets.painted import Painted
 
 RATING = Question(
     1,
@@ -82,10 +86,9 @@ async def test_the_bell_rings_when_questions_begin_and_words_come_once() -> None
         await play(pilot, run, 2)
         for batch in range(1, 3):
             run.questions = [replace(RATING, id=n) for n in range(3)]
-            await until(pilot, lambda batch=batch: len(bells) == batch)
-            await pilot.pause(0.2)
+            await until(pilot, lambda batch=batch: len(bells) == batch and "press a" in seen(app))
             run.questions = []
-            await pilot.pause(0.2)
+            await until(pilot, lambda: "press a" not in seen(app))
         assert len(bells) == 2
         assert said == ["An episode asks you something: press a on the run to answer."]
 
@@ -181,6 +184,56 @@ async def test_each_of_nine_answers_has_its_number(number: int) -> None:
         await pilot.press(f"{number}")
         await until(pilot, lambda: bool(run.answers))
         assert run.answers == {question.id: f"answer {number}"}
+
+
+async def test_a_question_is_there_as_soon_as_its_screen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(questions, "GLANCE", 60.0)
+    run = still(episodes=4)
+    async with watching(run).run_test(size=(80, 24)) as pilot:
+        app = await asked(pilot, run, RATING)
+        assert app.focused is app.screen.query_one(OptionList)
+
+
+async def test_in_the_smallest_terminal_each_of_nine_answers_comes_in_sight() -> None:
+    run = still(episodes=4)
+    question = replace(RATING, choices=tuple(f"answer {n}" for n in range(1, 10)))
+    async with watching(run).run_test(size=TooSmall.NEEDED) as pilot:
+        app = await asked(pilot, run, question)
+        for number in range(1, 10):
+            await pilot.press("down")
+            await until(pilot, lambda number=number: f"answer {number}" in seen(app))
+        assert "Later esc" in seen(app)
+
+
+async def test_when_no_more_questions_come_what_lies_over_them_stays() -> None:
+    run = still(episodes=4)
+    async with watching(run).run_test(size=(80, 24)) as pilot:
+        app = await asked(pilot, run, RATING)
+        below = app.screen
+        assert isinstance(below, Questions)
+        await pilot.press("f1")
+        await until(pilot, lambda: isinstance(app.screen, Help))
+        run.questions = []
+        for _ in range(2 * LINGER):
+            below.look()
+        await pilot.pause()
+        assert isinstance(app.screen, Help)
+        await pilot.press("f1")
+        await until(pilot, lambda: isinstance(app.screen, RunScreen))
+
+
+async def test_a_theme_chosen_there_colours_what_is_asked_about() -> None:
+    run = still(episodes=4)
+    async with watching(run).run_test(size=(80, 24)) as pilot:
+        app = await asked(pilot, run, RATING)
+        await pilot.press("t")
+        await pilot.pause()
+        assert palette(app.theme) is not DUSK
+        lines = app.screen.query_one("#about", Painted).lines
+        [look] = {look for line in lines for text, look in line if "Because." in text}
+        assert look is not None
+        assert look.color is not None
+        assert look.color.get_truecolor().hex == palette(app.theme).text
 
 
 async def test_where_nobody_asks_the_key_says_so() -> None:

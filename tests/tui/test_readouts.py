@@ -6,13 +6,14 @@ import math
 
 import pytest
 
-from engine.events import EpisodeFinished, EvaluationFinished, RunState, StateChanged, StepFinished
+from engine.events import EpisodeFinished, EpisodeStarted, EvaluationFinished, RunState, StateChanged, StepFinished
 from engine.types import GenerateResult, Rollout
 from tests.tui.fake import FakeStatus
 from tui import readouts
 from tui.drawing.cells import draw
 from tui.health import Finding, findings
 from tui.metrics.charts import charts
+from tui.readouts.roomy import roomy
 from tui.state import Store
 from tui.text import width
 from tui.theme import DUSK
@@ -128,6 +129,34 @@ def test_the_status_line_fits_and_keeps_state_and_step(cells: int) -> None:
         assert span(line) <= cells
         assert state.value in words([line])
         assert "41/100" in words([line])
+
+
+def test_parts_of_a_line_go_as_a_whole_the_last_ranks_first_and_what_fits_behind_them_stays() -> None:
+    parts: list[tuple[int, Line]] = [
+        (2, (("two", None),)),
+        (0, (("0", None),)),
+        (3, (("3", None),)),
+        (1, (("1", None),)),
+    ]
+    assert [words([roomy(parts, cells)]) for cells in range(7)] == ["0", "0", "01", "031", "031", "two01", "two031"]
+
+
+@pytest.mark.parametrize("hidden", ["", "374 folded", "1,204 found", "6 found, 374 folded"])
+def test_the_title_of_the_episodes_is_never_cut_in_a_word(hidden: str) -> None:
+    made = Store(lambda _: "", lambda: 0.0)
+    made.fold([EpisodeStarted(f"{n}", "nim", None, True, {"First": "policy"}) for n in range(318)])
+    made.fold([EpisodeStarted(f"eval-0/{n}", "nim", None, False, {}) for n in range(20)])
+    parts = ["338 in play", *(hidden.split(", ") if hidden else []), "20 eval"]
+    for cells in range(20, 100):
+        title = words([readouts.gists(made, None, True, [], cells, DUSK, hidden)[0]])
+        room = cells - len("━ 1 Episodes ━ ") - len(" ━")
+        told = title.removeprefix("● First   ").split(", ")
+        assert told[0] == parts[0]
+        assert set(told) <= set(parts)
+        assert len(title) <= max(room, len(parts[0]))
+        for place, missing in enumerate(parts):
+            before = [part for part in told if parts.index(part) < place]
+            assert missing in told or len(", ".join([*before, missing])) > room
 
 
 def test_of_a_run_that_is_not_loaded_no_rates_are_told() -> None:

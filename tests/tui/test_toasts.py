@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 from textual.screen import ModalScreen
+from textual.widget import Widget
 from textual.widgets import Button
 from textual.widgets._toast import Toast
 
@@ -16,7 +17,9 @@ from tui.app import SelfPlayApp
 from tui.screens.adding import AskWeight
 from tui.screens.branch import AskFork, GoBack
 from tui.screens.dialog import TooSmall
-from tui.screens.texts import LongText
+from tui.screens.prompt import EditPrompt
+from tui.screens.texts import AskName, LongText
+from tui.steering import Version
 
 WORDS = "The run has finished. To go on: selfplay-tui resume kuhn_poker-1 --steps MORE"
 
@@ -60,28 +63,71 @@ async def test_a_toast_lies_over_nothing_that_was_opened_to_be_read(
         assert not toast.region.overlaps(read.region)
 
 
+DIALOGS: dict[str, Callable[[], ModalScreen[Any]]] = {
+    "go back": lambda: GoBack("nim-3", step=3, now=10, edits=2),
+    "fork": lambda: AskFork("nim-3", step=10, steps=10),
+    "weight": lambda: AskWeight("nim", "kuhn"),
+    "name": lambda: AskName("Save as a preset", "It can't be written: " + "a long path/" * 20, "nim-mine"),
+    "text": lambda: LongText("An answer", "words\n" * 40),
+    "prompt": lambda: EditPrompt({"First": [Version("Play well.", 0, None)]}),
+}
+
+
+def in_sight(widget: Widget) -> bool:
+    """Whether every cell of a widget is on the screen, with nothing over it."""
+    screen, region = widget.screen, widget.region
+    cells = [(x, y) for y in range(region.y, region.bottom) for x in range(region.x, region.right)]
+    return bool(cells) and all(widget in screen.get_widget_at(x, y)[0].ancestors_with_self for x, y in cells)
+
+
 @pytest.mark.parametrize("size", [*SIZES, TooSmall.NEEDED])
-@pytest.mark.parametrize(
-    "dialog",
-    [
-        lambda: GoBack("nim-3", step=3, now=10, edits=2),
-        lambda: AskFork("nim-3", step=10, steps=10),
-        lambda: AskWeight("nim", "kuhn"),
-        lambda: LongText("An answer", "words\n" * 40),
-    ],
-    ids=["go back", "fork", "weight", "text"],
-)
-async def test_of_a_dialog_that_a_toast_leaves_little_room_the_buttons_stay(
+@pytest.mark.parametrize("dialog", DIALOGS.values(), ids=DIALOGS)
+async def test_whatever_is_told_the_fields_and_buttons_of_a_dialog_stay_in_sight(
     dialog: Callable[[], ModalScreen[Any]], size: tuple[int, int]
 ) -> None:
     app = watching(still())
     async with app.run_test(size=size, notifications=True) as pilot:
         app.push_screen(dialog())
-        app.say(WORDS, "warning")
-        await told(pilot, app)
+        for number in range(4):
+            app.say(f"{number}. {WORDS} {'and so on ' * 20}", "warning")
+        await until(pilot, lambda: "3. The run has" in seen(app))
+        await at_rest(pilot)
         shown = seen(app)
         for button in app.screen.query(Button):
             assert str(button.label) in shown
+        for widget in app.screen.query("Button, Input, TextArea"):
+            assert in_sight(widget), widget
+
+
+@pytest.mark.parametrize("size", [*SIZES, TooSmall.NEEDED])
+@pytest.mark.parametrize("before", [True, False], ids=["before", "meanwhile"])
+@pytest.mark.parametrize("key", ["question_mark", "p", "ctrl+c", "ctrl+p", "ctrl+o"])
+async def test_of_several_toasts_the_newest_is_read_over_whatever_is_opened(
+    key: str, before: bool, size: tuple[int, int]
+) -> None:
+    run = still()
+    app = watching(run)
+    async with app.run_test(size=size, notifications=True) as pilot:
+        await play(pilot, run, 5)
+        if not before:
+            await pilot.press(key)
+        for number in range(4):
+            app.say(f"{number}. {WORDS}", "warning")
+        if before:
+            await pilot.press(key)
+        await until(pilot, lambda: "3. The run has" in seen(app) and "MORE" in seen(app))
+
+
+async def test_the_toast_before_comes_back_when_the_newest_has_gone_first() -> None:
+    app = watching(still())
+    async with app.run_test(size=TooSmall.NEEDED, notifications=True) as pilot:
+        await pilot.press("ctrl+c")
+        app.notify("Copied.", timeout=60)
+        app.notify("Another.", timeout=1)
+        await until(pilot, lambda: "Another." in seen(app))
+        assert "Copied." not in seen(app)
+        await until(pilot, lambda: "Copied." in seen(app))
+        assert "Another." not in seen(app)
 
 
 @pytest.mark.parametrize("size", [*SIZES, TooSmall.NEEDED])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from engine.events import RunState
 from tui.interface import StatusLike
+from tui.readouts.roomy import roomy
 from tui.theme import Palette, style
 from tui.widgets.painted import Line, span
 from tui.words import count, elapsed, memory, plural
@@ -40,13 +41,7 @@ def status(state: RunState, step: int, found: StatusLike, cells: int, colours: P
     ]
     if not found.version and not found.generation_rate:
         parts = parts[:2]  # not loaded: it has no other numbers
-    room = cells - span(line)
-    kept: set[int] = set()
-    for rank, part in sorted(parts, key=lambda ranked: ranked[0]):
-        if span(part) <= room:
-            kept.add(rank)
-            room -= span(part)
-    return (*line, *(piece for rank, part in parts if rank in kept for piece in part))
+    return (*line, *roomy(parts, cells - span(line)))
 
 
 def _bar(done: int, whole: int, cells: int) -> str:

@@ -6,6 +6,7 @@ from rich.style import Style
 
 from engine.events import RunState
 from tui.health import Finding
+from tui.readouts.roomy import roomy
 from tui.readouts.wellbeing import gist
 from tui.state import Store
 from tui.text import one_line
@@ -13,6 +14,12 @@ from tui.theme import Palette, sign, style
 from tui.views import EpisodeView
 from tui.widgets.painted import BLANK, Line, span
 from tui.words import count, label, number, plural
+
+NAME = 17
+"""Cells that the name of the episodes' pane takes, and the rule around it."""
+
+GAP = 5
+"""Cells of the rule, or of nothing, that stay free where signs are explained too."""
 
 
 def gists(
@@ -24,29 +31,40 @@ def gists(
     colours: Palette,
     hidden: str = "",
 ) -> list[Line]:
-    """What each pane's title says: episodes (in `cells` cells), transcript, rewards, plots, health.
+    """What each pane's title says: episodes, transcript, rewards, plots, health.
 
-    `hidden` says which episodes the wall doesn't show.
+    `cells` is how wide the title of the episodes is, its name included. `hidden` says which of them aren't shown,
+    the most telling first, separated by commas.
     """
+    soft = style(colours.soft)
+    episodes = _episodes(store, hidden, cells - NAME, colours)
+    signs = legend(store, colours)
+    if span(signs) + span(episodes) + NAME + GAP < cells:
+        episodes = (*signs, ("   ", None), *episodes)
+    transcript: Line = BLANK
+    if shown is not None:
+        state = "following" if follow else "here to stay" if shown.live else "ended"
+        transcript = ((one_line(shown.id, 20), soft), (f" · {state}", soft))
+    seen = f", {count(store.finished)} {'seen' if store.opened_at else 'played'}" if store.finished else ""
+    rewarded: Line = ((f"step {store.step}{seen}", soft),) if store.step else BLANK
+    edited: Line = ((plural(len(store.edits), "edit"), style(colours.watch)),) if store.edits else BLANK
+    return [episodes, transcript, rewarded, edited, gist(found, colours)]
+
+
+def _episodes(store: Store, hidden: str, cells: int, colours: Palette) -> Line:
+    """How many are in play; then, while there is room, which aren't shown, and how many of them evaluate."""
     soft = style(colours.soft)
     live = store.live()
     testing = sum(episode.is_evaluation for episode in live)
     over = store.run_state in (RunState.FAILED, RunState.STOPPED) and live
     some = testing and testing < len(live)
     words = f"{len(live):,}{' eval' if testing and not some else ''} {'cut short' if over else 'in play'}"
-    words += f", {testing:,} eval" if some else ""
-    episodes: Line = ((words, soft), (f", {hidden}" if hidden else "", style(colours.watch)))
-    signs = legend(store, colours)
-    if span(signs) + span(episodes) + 22 < cells:
-        episodes = (*signs, ("   ", None), *episodes)
-    transcript: Line = BLANK
-    if shown is not None:
-        state = "following" if follow else "here to stay" if shown.live else "ended"
-        transcript = ((f"{one_line(shown.id, 20)} · {state}", soft),)
-    seen = f", {count(store.finished)} {'seen' if store.opened_at else 'played'}" if store.finished else ""
-    rewarded: Line = ((f"step {store.step}{seen}", soft),) if store.step else BLANK
-    edited: Line = ((plural(len(store.edits), "edit"), style(colours.watch)),) if store.edits else BLANK
-    return [episodes, transcript, rewarded, edited, gist(found, colours)]
+    unseen = hidden.split(", ") if hidden else []
+    parts: list[tuple[int, Line]] = [(0, ((words, soft),))]
+    if some:
+        parts.append((len(unseen) + 1, ((f", {testing:,} eval", soft),)))
+    parts += [(rank, ((f", {told}", style(colours.watch)),)) for rank, told in enumerate(unseen, 1)]
+    return roomy(parts, cells)
 
 
 def verdict(store: Store, colours: Palette, brief: bool = False) -> Line:

@@ -81,15 +81,21 @@ class AskFork(ModalScreen[Branch | None]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog"):
             yield Static(Content(f"Fork {self._run} at step {self._step}"), classes="title")
-            words = "A new run that begins from this checkpoint, under the settings in force there."
+            words = (
+                "A new run that begins from this checkpoint, under the settings in force there. Changes are "
+                "written KEY=VALUE, separated by blanks."
+            )
             yield Static(Content(words), classes="words")
-            yield Static(Content("\nName"), classes="words")
-            yield Input(placeholder=f"{self._run} and a number", compact=True, id="name")
-            yield Static(Content("Changes, KEY=VALUE, separated by blanks"), classes="words")
-            yield Input(self._changes(), placeholder="train.learning_rate=3e-4", compact=True, id="changes")
-            with Horizontal(classes="buttons"):
-                yield Button(Content("Fork ⏎"), id="fork", variant="primary", compact=True)
-                yield Button(Content("Cancel esc"), id="cancel", compact=True)
+            with Vertical(classes="foot"):
+                with Horizontal(classes="field"):
+                    yield Static(Content("Name"), classes="label")
+                    yield Input(placeholder=f"{self._run} and a number", compact=True, id="name")
+                with Horizontal(classes="field"):
+                    yield Static(Content("Changes"), classes="label")
+                    yield Input(self._changes(), placeholder="train.learning_rate=3e-4", compact=True, id="changes")
+                with Horizontal(classes="buttons"):
+                    yield Button(Content("Fork ⏎"), id="fork", variant="primary", compact=True)
+                    yield Button(Content("Cancel esc"), id="cancel", compact=True)
 
     def _changes(self) -> str:
         """A fork of a run that is done would have nothing to do."""

@@ -13,6 +13,9 @@ from textual.widgets import Button, Static
 
 from tui.text import clean, one_line
 
+LOW: list[tuple[int, str]] = [(0, "-low"), (20, "-high")]
+"""In a terminal of fewer than 20 lines such screens have the class `-low`, and leave out what they can."""
+
 
 class Confirm(ModalScreen[bool]):
     """A question with two answers. Enter takes the first, escape the second."""

@@ -24,24 +24,30 @@ NUMBERED: dict[Scope, tuple[str, str]] = {
     "run": ("1 … 5", "Go to episodes, transcript, rewards, plots, health"),
     "steer": ("1 … 3", "Go to settings, edits, checkpoints"),
     "replay": ("1 … 5", "Go to what is interesting, episodes, transcript, plots, the step's figures"),
+    "league": ("1 … 3", "Go to ratings, payoffs, games"),
     "ask": ("1 … 9", "Give the answer of that number"),
 }
 """Actions whose keys are numbers, told in one line."""
 
-MOUSE = ("mouse", "a click chooses, a second one opens; titles and borders can be dragged, keys clicked")
+MOUSE = ("", "mouse", "a click chooses, a second one opens; titles and borders can be dragged, keys clicked")
+TAB = ("tab", "tab", "next pane, list, field or button")
+SCROLL = ("up,down", "↑ ↓", "choose a line; where there is none to choose, scroll")
 
-AMONG_EPISODES = (
-    ("↑ ↓", "choose an episode; in other panes, scroll"),
-    ("⏎", "read the chosen episode"),
-    ("tab", "next pane"),
-    MOUSE,
-)
-ELSEWHERE = (
-    ("↑ ↓", "choose a line; where there is none to choose, scroll"),
-    ("⏎", "open or change the chosen line"),
-    ("tab", "next pane, list or field"),
-    MOUSE,
-)
+MOVING: dict[Scope, tuple[tuple[str, str, str], ...]] = {
+    "run": (
+        ("", "↑ ↓", "choose an episode; in other panes, scroll"),
+        ("", "⏎", "read the chosen episode; on plots, see the metrics"),
+        TAB,
+        MOUSE,
+    ),
+    "compare": (SCROLL, MOUSE),
+    "edit": (("", "↑ ↓ ← →", "move in the text"), TAB, MOUSE),
+}
+"""By screen, each led by the keys, as Textual writes them, that a screen may use otherwise: then it isn't told."""
+
+ELSEWHERE = (SCROLL, ("enter", "⏎", "open or change the chosen line"), TAB, MOUSE)
+
+WRITING = ("writing", "in a field, letters are written and ⇧ arrows select; the other keys are heard")
 
 KEYS = 8
 """Cells of the keys of an action."""
@@ -49,9 +55,12 @@ KEYS = 8
 SIGNS = (
     ("● ○ ◆", "roles, in the order they are named above the episodes"),
     ("e3", "an evaluation's episode: nothing is learnt from it"),
-    ("▸", "the turn that w, Y, [ and ] are about"),
+    ("✗[7]", "a reply that was ruled out as illegal"),
+    ("▾ ▸", "before an episode's number: what it spawned is shown, or folded away"),
+    ("▸", "in a transcript: the turn that w, Y, [ and ] are about"),
     ("✓ ! ✗", "well, to be watched, to be mended"),
-    ("◆ ★ ┊ ×", "on plots: a checkpoint by hand, the best one, an edit, a step that published nothing"),
+    ("╵ ▴ ✎ ⚑", "in a replay: an evaluation, something interesting, an edit, a pinned episode"),
+    ("◆ ★ ┊ ×", "on plots: a checkpoint by hand, the best one, an edit, a step that changed nothing"),
 )
 
 
@@ -67,7 +76,8 @@ class Help(ModalScreen[None]):
         """That of each line, if it can be done here."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,question_mark,q,enter", "dismiss", "Close", show=False)
+        Binding("escape,q,enter", "dismiss", "Close", show=False),
+        *(Binding(a.keys, "dismiss", "Close", show=False, id=a.id) for a in actions("app") if a.name == "help"),
     ]
 
     def compose(self) -> ComposeResult:
@@ -102,7 +112,7 @@ class Help(ModalScreen[None]):
 def rows(here: Scope, cells: int, colours: Palette, keymap: Mapping[str, str]) -> list[tuple[Line, Action | None]]:
     """The table as lines: the scope one is in, what holds everywhere, the others; how to move, what signs mean.
 
-    Each with the action that it tells of, if it does.
+    Each with the action that it tells of, if it does. Keys of the app that the scope has for itself are left out.
     """
     key_look, heading = style(colours.accent, bold=True), style(colours.text, bold=True)
     shown: list[tuple[Line, Action | None]] = []
@@ -114,14 +124,23 @@ def rows(here: Scope, cells: int, colours: Palette, keymap: Mapping[str, str]) -
             shown.extend((line, action) for line in _entry(key, words, cells, key_look, style(colours.soft)))
         shown.append((BLANK, None))
 
+    taken = (
+        {key for action in actions(here) for key in action.keys_in(keymap).split(",")} if here != "app" else set()
+    )
     for scope in sorted(SCOPES, key=lambda scope: (scope != here, scope != "app")):
-        told = [action for action in actions(scope) if not action.keys_in(keymap).isdecimal()]
+        numbered = scope in NUMBERED
+        told = [action for action in actions(scope) if not (numbered and action.keys_in(keymap).isdecimal())]
+        if scope == "app":
+            told = [action for action in told if not taken.issuperset(action.keys_in(keymap).split(","))]
         entries = [(_keys(action.keys_in(keymap)), action.help) for action in told]
-        if scope in NUMBERED:
+        if numbered:
             entries.append(NUMBERED[scope])
+        if scope == "app":
+            entries.append(WRITING)
         section(SCOPES[scope], entries, told)
         if scope == here:
-            section("Moving", list(AMONG_EPISODES if here == "run" else ELSEWHERE))
+            moving = [entry for entry in MOVING.get(here, ELSEWHERE) if not taken.issuperset(entry[0].split(","))]
+            section("Moving", [(key, words) for _, key, words in moving])
     section("Signs", list(SIGNS))
     themes = ", ".join(p.title for p in PALETTES.values())
     section("Themes", [("t", themes)])

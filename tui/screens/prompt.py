@@ -10,14 +10,15 @@ from typing import ClassVar
 from rich.style import Style
 from textual import events
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Button, Static, Tab, Tabs, TextArea
 
 from tui import editor
-from tui.actions import bindings
+from tui.actions import bindings, everywhere
+from tui.screens.dialog import LOW
 from tui.steering import Version
 from tui.text import clean, head, one_line, width
 from tui.theme import Palette, palette, sign, style
@@ -48,10 +49,8 @@ class EditPrompt(ModalScreen[dict[str, str] | None]):
     """Returns the prompts that changed, by role; None if it was left without a change."""
 
     CSS_PATH = "prompt.tcss"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *bindings("edit"),
-        Binding("ctrl+pageup,f2", "other_role", "Next role", show=False),
-    ]
+    VERTICAL_BREAKPOINTS = LOW
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings("edit"), *everywhere()]
 
     def __init__(
         self, versions: Mapping[str, Sequence[Version]], role: str = "", written: Mapping[str, str] | None = None
@@ -95,7 +94,7 @@ class EditPrompt(ModalScreen[dict[str, str] | None]):
         area.move_cursor(area.document.end)
 
     def on_resize(self) -> None:
-        self.call_after_refresh(self._tell)
+        self.call_after_refresh(self.fill)
 
     def on_tabs_tab_activated(self, event: Tabs.TabActivated) -> None:
         role = self.roles[int((event.tab.id or "role-0").removeprefix("role-"))]
@@ -104,14 +103,14 @@ class EditPrompt(ModalScreen[dict[str, str] | None]):
             area = self.query_one(PromptArea)
             area.load_text(self.after[role])
             area.move_cursor(area.document.end)
-        self._tell()
+        self.fill()
 
     def on_text_area_changed(self, event: TextArea.Changed) -> None:
         text = event.text_area.text
         if text != self.after[self.role]:
             self._place.pop(self.role, None)  # written on: a draft again
         self.after[self.role] = text
-        self._tell()
+        self.fill()
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
         match event.button.id:
@@ -150,7 +149,7 @@ class EditPrompt(ModalScreen[dict[str, str] | None]):
         text = clean(versions[place].text, LONGEST) if place else self._drafts[role]
         self._put(text)
         self._place[role] = place
-        self._tell()
+        self.fill()
 
     def action_editor(self) -> None:
         self.run_worker(self._edit_elsewhere(), group="editor", exclusive=True)
@@ -179,7 +178,8 @@ class EditPrompt(ModalScreen[dict[str, str] | None]):
         version = self.versions[self.role][place]
         return f"As before edit {version.until} at step {version.step}; ^r goes further back."
 
-    def _tell(self) -> None:
+    def fill(self) -> None:
+        """Shows what changes, and which version is there."""
         if not self.role or not self.is_mounted:
             return
         diff = self.query_one("#diff", Painted)

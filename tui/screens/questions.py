@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
@@ -13,8 +13,9 @@ from textual.widgets import Button, Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from engine.types import Question
-from tui.actions import bindings
+from tui.actions import bindings, everywhere
 from tui.interface import RunLike
+from tui.screens.dialog import LOW
 from tui.text import clean, one_line, wrap
 from tui.theme import Palette, palette, style
 from tui.widgets.painted import BLANK, Line, OneLine, Painted, spread
@@ -34,11 +35,8 @@ class Questions(ModalScreen[None]):
     """One open question after the other. Leaves by itself when no more come."""
 
     CSS_PATH = "questions.tcss"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *bindings("ask"),
-        Binding("pageup", "scroll_texts(-1)", show=False, priority=True),
-        Binding("pagedown", "scroll_texts(1)", show=False, priority=True),
-    ]
+    VERTICAL_BREAKPOINTS = LOW
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings("ask"), *everywhere()]
 
     def __init__(self, run: RunLike) -> None:
         super().__init__()
@@ -65,13 +63,13 @@ class Questions(ModalScreen[None]):
         self.set_interval(GLANCE, self.look)
 
     def on_resize(self) -> None:
-        self.call_after_refresh(self._tell)
+        self.call_after_refresh(self.fill)
 
     # What is shown
 
     def look(self) -> None:
         """Stays with its question while that is open; else goes to the next one, or leaves after a while."""
-        if not self.is_mounted:
+        if not self.is_running:
             return
         there = {question.id: question for question in self.run.questions}
         here = there.get(self.question.id) if self.question else None
@@ -81,7 +79,7 @@ class Questions(ModalScreen[None]):
             self._tell_time(list(there))
         elif there:
             self._show(next(iter(there.values())))
-        elif self._idle > LINGER:
+        elif self._idle > LINGER and self.is_active:  # else what lies over it would go in its place
             self.dismiss()
         elif self.question is not None:
             self._show_none()
@@ -99,8 +97,8 @@ class Questions(ModalScreen[None]):
         how = "a number, a click, or ↑ ↓ ⏎" if question.choices else "⏎ gives the answer"
         self.query_one("#note", Static).update(Content(f"{how} · page up and down scroll"))
         self.query_one(Painted).scroll_home(animate=False)
-        self._tell()
-        self.call_after_refresh(self._tell)
+        self.fill()
+        self.call_after_refresh(self.fill)
 
     def _show_none(self) -> None:
         self.question = None
@@ -110,7 +108,8 @@ class Questions(ModalScreen[None]):
         self.query_one(Painted).show([(("Thank you. No question for now.", style(palette(self.app.theme).soft)),)])
         self.query_one("#which", OneLine).show(BLANK)
 
-    def _tell(self) -> None:
+    def fill(self) -> None:
+        """Shows what the question is about, and what time is left."""
         if self.question is not None and self.is_mounted:
             about = self.query_one(Painted)
             about.show(texts(self.question.about, about.cells, palette(self.app.theme)))

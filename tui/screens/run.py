@@ -14,6 +14,7 @@ from textual.widget import Widget
 from engine.events import RunState
 from tui import commands
 from tui.actions import bindings
+from tui.compositor import FrontFirst
 from tui.screens import following, reading, walling
 from tui.screens.frames import Frames
 from tui.screens.questions import Questions
@@ -46,6 +47,7 @@ class RunScreen(Screen[None]):
 
     def __init__(self, session: Session) -> None:
         super().__init__()
+        self._compositor = FrontFirst()
         self.session = session
         self.store = session.store
         self.follow = True

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 from textual.app import ComposeResult
+from textual.binding import BindingType
 from textual.screen import ModalScreen
 from textual.timer import Timer
 from textual.widgets import Input
@@ -15,7 +17,7 @@ from textual.worker import Worker, WorkerError
 from engine.reading.fulltext import Found, Hit
 from engine.reading.query import QueryError, parse
 from engine.types import EngineError
-from tui.actions import bindings
+from tui.actions import bindings, everywhere
 from tui.replay.feed import PIN
 from tui.replay.pins import NOTE
 from tui.replay.reading import SLICE, Reading
@@ -56,7 +58,7 @@ class SearchScreen(Ground, ModalScreen[Searched | None]):
     """Dismissed with what was found and the place of the turn to go to."""
 
     CSS_PATH = "search.tcss"
-    BINDINGS = bindings("search")
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings("search"), *everywhere()]
 
     def __init__(self, reading: Reading, before: Searched, state: State) -> None:
         super().__init__()

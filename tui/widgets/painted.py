@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from typing import Any, cast
 
 from rich.segment import Segment
 from rich.style import Style
@@ -16,6 +16,7 @@ from textual.widget import Widget
 
 from tui.text import fit, width
 from tui.theme import Palette, palette
+from tui.widgets.linecache import LineCache
 
 Line = tuple[tuple[str, Style | None], ...]
 """Cleaned text and its style, left to right; no newline anywhere."""
@@ -75,6 +76,10 @@ class LineWidget(Widget):
 
     across = 0
     """Cells of a line while lines are rendered: `size` is worked out anew each time, from the screen's layout."""
+
+    def __init__(self, *arguments: Any, **keywords: Any) -> None:
+        super().__init__(*arguments, **keywords)
+        self._styles_cache = LineCache(self)
 
     def render_lines(self, crop: Region) -> list[Strip]:
         self.across = self.size.width

@@ -35,6 +35,10 @@ class Transcript(Painted):
     A cursor is on one of its turns, always one in sight. `trace` looks up an episode that memory has not.
     """
 
+    DEFAULT_CSS = """
+    Transcript { overflow-y: scroll; }  /* a bar that comes and goes with each episode lays the screen out anew */
+    """
+
     class Opened(Message):
         """The turn under the cursor was clicked a second time."""
 
