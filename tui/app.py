@@ -133,7 +133,7 @@ class SelfPlayApp(App[None], inherit_bindings=False):
     # Frames
 
     def _await_tick(self) -> None:
-        """Not by an interval: where frames are few, to look 60 times a second whether one is due costs more than one."""
+        """Not by an interval: where frames are few, looking whether one is due would cost more than they do."""
         self.set_timer(max(1 / (2 * self.fps), self._cadence.early), self._tick_on)
 
     async def _tick_on(self) -> None:

@@ -116,7 +116,7 @@ class LocalClient:
             self._send()
 
     def report(self) -> None:
-        """Those who listen by `on_tokens` are told soon what was said so far; unasked they are told once a second."""
+        """Those who listen by `on_tokens` are told soon what was said so far; unasked, once a second."""
         with suppress(RuntimeError):  # the device was stopped: there is nothing more to tell
             self._device.post(self._batcher.report)
 

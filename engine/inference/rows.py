@@ -148,7 +148,7 @@ class Rows:
         return self._done(self._ends[tokens] | self._chosen() | self._stopped())
 
     def report(self, tick: Tick, now: float) -> None:
-        """What streaming rows said since the last time, if it is asked for or that is long ago; `now` in seconds."""
+        """What streaming rows said since the last time, if asked for or long ago; `now` in seconds."""
         if now < self._reported + (self._oftenest if self.is_asked else self._seldomest):
             return
         streaming = np.flatnonzero(self.state["streams"])
