@@ -122,7 +122,7 @@ class SelfPlayApp(App[None], inherit_bindings=False):
         self.call_after_refresh(gc.freeze)
         self.call_after_refresh(gc.enable)  # the command line waits with it for the first frame
         self.call_after_refresh(self.set_timer, 0.2, self._read_ahead)
-        self.run_worker(self._beat(), group="frames")
+        self.set_interval(1 / (2 * self.fps), self._tick)
         self.set_interval(1.0, self.leaving.look_at_terminal)
 
     def _read_ahead(self) -> None:
@@ -132,15 +132,9 @@ class SelfPlayApp(App[None], inherit_bindings=False):
 
     # Frames
 
-    async def _beat(self) -> None:
-        """Not by an interval: where frames are few, looking whether one is due would cost more than they do."""
-        while True:
-            await asyncio.sleep(max(1 / (2 * self.fps), self._cadence.early))
-            await self._tick()
-
     async def _tick(self) -> None:
         session = self.session
-        if session is None:
+        if session is None or self._cadence.is_early:
             return
         from tui.screens.run import RunScreen
 

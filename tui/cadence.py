@@ -34,9 +34,9 @@ class Cadence:
         self._looked, self._before, self._after = clock(), computed(), computed()
 
     @property
-    def early(self) -> float:
-        """Seconds for which what there is to see can wait, for the frames before took their share."""
-        return max(self._began + min(self._cost / self.share, SLOWEST) - self._clock(), 0.0)
+    def is_early(self) -> bool:
+        """Whether what there is to see can wait, for the frames before took their share."""
+        return self._clock() - self._began < min(self._cost / self.share, SLOWEST)
 
     @property
     def share(self) -> float:

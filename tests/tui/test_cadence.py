@@ -25,7 +25,7 @@ def frames(seconds: float, cost: float, *, load: float = 0.0, stirred: bool = Tr
     for _ in range(round(seconds / tick)):
         if stirred:
             cadence.stir()
-        if not cadence.early and cadence.due():
+        if not cadence.is_early and cadence.due():
             cadence.begin()
             computed.seconds += cost
             cadence.painted()
