@@ -13,6 +13,7 @@ from engine.events import RunState
 from engine.garbage import Settled
 from engine.keeping import Keeper
 from engine.pace import Pace
+from engine.patience import insist
 from engine.sitting.table import Table
 from engine.steps import Stepper
 from engine.store import Store, StoreError
@@ -84,7 +85,11 @@ class Life:
         self.stepper = Stepper(course, trainer, self._pace, self._store, watchers.tell, waiting)
         self._settled = Settled()
         self._pace.begin(trainer.device)
+        await insist(self._record_start, self._pace)
         return self.stepper
+
+    async def _record_start(self) -> None:
+        self._store.record_start()
 
     async def stop(self) -> None:
         """End now, keeping the last finished step. A step being learnt, or written, is finished first."""
@@ -106,7 +111,6 @@ class Life:
             self.begun = True  # a task cancelled before this would never reach its own ending
             if self._pace.stopping:
                 raise asyncio.CancelledError
-            self._store.record_start()
             await work()
             self._pace.become(RunState.FINISHED)
         except asyncio.CancelledError:

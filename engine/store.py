@@ -141,9 +141,12 @@ class Store:
         `StoreError` if another process has the run, or had it since that was its `standing`; then nothing changes.
         """
         writing = Store.open(self.folder)
-        if writing.standing() != standing:
+        try:
+            if writing.standing() != standing:
+                raise StoreError(f"{self.folder}: another process went on with this run meanwhile: open it anew")
+        except StoreError:
             writing.close()
-            raise StoreError(f"{self.folder}: another process went on with this run meanwhile: open it anew")
+            raise
         self._connection.close()
         self._connection, self._lock = writing._connection, writing._lock
 

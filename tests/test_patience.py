@@ -46,6 +46,24 @@ async def test_a_full_disk_pauses_with_the_reason_and_costs_nothing(tmp_path):
     assert told == [RunState.PAUSED] * 3
 
 
+async def test_a_run_resumed_on_a_disk_that_takes_nothing_waits_for_it(tmp_path):
+    begun = Run.create(small(), tmp_path, "resumed")
+    playing = asyncio.create_task(begun.start())
+    await until(lambda: begun.step == 1)
+    await begun.stop()
+    await playing
+    run = Run.open(begun.folder)
+    run.attended = True
+    run._store._connection.execute("PRAGMA query_only = TRUE")
+    playing = asyncio.create_task(run.start())
+    await paused(run, "readonly")
+    assert run.step == begun.step
+    run._store._connection.execute("PRAGMA query_only = FALSE")
+    run.resume()
+    await playing
+    assert run.state is RunState.FINISHED, run.reason
+
+
 async def test_where_nobody_is_there_a_full_disk_ends_the_run_and_resuming_finishes_it(tmp_path):
     run = Run.create(small(), tmp_path, "alone")
     playing = asyncio.create_task(run.start())

@@ -17,7 +17,7 @@ from textual import events
 from textual.app import App, SystemCommand
 from textual.driver import Driver
 from textual.filter import ANSIToTruecolor, LineFilter, Monochrome, NoColor
-from textual.notifications import Notify
+from textual.notifications import Notification, Notify
 from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Input, TextArea
@@ -46,6 +46,9 @@ if TYPE_CHECKING:
     from tui.screens.form import FormScreen
     from tui.screens.steer import SteerScreen
     from tui.session import Session
+
+GONE = 0.1
+"""Seconds after which a toast that was taken away is gone."""
 
 
 class SelfPlayApp(App[None], inherit_bindings=False):
@@ -164,6 +167,10 @@ class SelfPlayApp(App[None], inherit_bindings=False):
     def on_notify(self, event: Notify) -> None:
         if toasts.renewed(self, event.notification):
             event.prevent_default()
+
+    def _unnotify(self, notification: Notification, refresh: bool = True) -> None:
+        super()._unnotify(notification, refresh)
+        self.set_timer(GONE, partial(toasts.uncover, self))  # its time is over, or it was clicked away
 
     def on_resize(self, event: events.Resize) -> None:
         if len(self.screen_stack) == 1:  # told again once there is a screen that this could be too small for

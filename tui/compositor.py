@@ -23,19 +23,20 @@ class FrontFirst(Compositor):
         missing = [len(chop) if is_rendered_line(y) else 0 for y, chop in enumerate(chops)]
         for widget, (region, clip) in self.visible_widgets.items():
             seen = region.intersection(clip)
-            if not crop.overlaps(seen):
+            if not (seen and crop.overlaps(seen)):
                 continue
             lines = [y for y in seen.line_range if missing[y]]
             if not lines:
                 continue
             first, last = lines[0], lines[-1]
             part = Region(seen.x - region.x, first - region.y, seen.width, last - first + 1)
-            strips = widget.render_lines(part)
             left, right = seen.column_span
-            for y in lines:
-                chop, strip = chops[y], strips[y - first]
+            for y, strip in enumerate(widget.render_lines(part), first):
+                if not missing[y]:
+                    continue
+                chop = chops[y]
                 places = [cut for cut in cuts[y] if left <= cut <= right]
-                pieces = strip.divide([cut - left for cut in places[1:]]) if len(places) > 2 else (strip,)
+                pieces = strip.divide([cut - left for cut in places[1:]])
                 for place, piece in zip(places, pieces, strict=False):
                     if chop[place] is None:
                         chop[place] = piece

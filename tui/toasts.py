@@ -5,7 +5,6 @@ Over a modal screen the newest stands alone, as its style says, since its room i
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 from textual.notifications import Notification
@@ -14,13 +13,9 @@ from textual.widgets._toast import Toast, ToastHolder
 if TYPE_CHECKING:
     from tui.app import SelfPlayApp
 
-GONE = 0.1
-"""Seconds after its time in which a toast has gone."""
-
 
 def renewed(app: SelfPlayApp, said: Notification) -> bool:
     """Whether the same is shown already; then its time begins anew."""
-    app.set_timer(said.timeout + GONE, partial(_uncover, app))
     shown = next((other for other in app._notifications if _words(other) == _words(said)), None)
     if shown is None:
         return False
@@ -34,7 +29,7 @@ def renewed(app: SelfPlayApp, said: Notification) -> bool:
     return True
 
 
-def _uncover(app: SelfPlayApp) -> None:
+def uncover(app: SelfPlayApp) -> None:
     """Shows the one before that which has gone: that it is the last child now, Textual sees only when told to."""
     for holder in app.screen.query(ToastHolder) if app.screen_stack else ():
         holder.update_node_styles(animate=False)

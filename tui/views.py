@@ -107,13 +107,14 @@ class EpisodeView:
         return turn
 
     def take(self, rollout: Rollout) -> None:
-        """What is known of it at its end."""
+        """What is known of it at its end. Of one that failed, turns that were cut off stay as far as they came."""
         self.type = rollout.episode_type
         self.rewards, self.breakdown, self.weights = rollout.rewards, rollout.breakdown, rollout.weights
         self.edits, self.error = rollout.edits, rollout.error
         self.roles = self.roles | rollout.players
         seen = {turn.index: turn.revision for turn in self.turns}
-        self.turns = [TurnView.of(turn, seen.get(turn.index, 0) + 1) for turn in rollout.turns]
+        ended = {turn.index: TurnView.of(turn, seen.get(turn.index, 0) + 1) for turn in rollout.turns}
+        self.turns = [*ended.values(), *(turn for turn in self.turns if turn.index not in ended)]
         self.revision += 1
 
 

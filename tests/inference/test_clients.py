@@ -7,7 +7,6 @@ import math
 import random
 import threading
 import time
-from functools import partial
 
 import pytest
 
@@ -15,7 +14,6 @@ from engine.config import LoRAConfig, ModelConfig
 from engine.inference.batcher import Batcher
 from engine.inference.clients import LocalClient
 from engine.inference.device import Device
-from engine.inference.rows import Rows
 from engine.inference.scripted import ScriptedClient
 from engine.types import EngineError, Sampling, StopReason
 from tests.inference.conftest import Oracle, moved
@@ -42,10 +40,17 @@ class Local:
     """A client over its own device, and what became of it."""
 
     def __init__(
-        self, folder, *, lockstep: bool = False, endless: bool = False, context: int = 256, **config
+        self,
+        folder,
+        *,
+        lockstep: bool = False,
+        endless: bool = False,
+        told_every: float = 0.0,
+        context: int = 256,
+        **config,
     ) -> None:
-        """`endless`: no token ends a turn."""
-        self.folder, self.lockstep, self.endless = folder, lockstep, endless
+        """`endless`: no token ends a turn. `told_every`: seconds between what streaming requests tell, unasked."""
+        self.folder, self.lockstep, self.endless, self.told_every = folder, lockstep, endless, told_every
         self.config = ModelConfig(context=context, **config)
         self.errors: list[BaseException] = []
         self.device = Device(on_error=self.errors.append)
@@ -56,6 +61,7 @@ class Local:
         if self.endless:
             self.lm.eos_tokens = frozenset()
         batcher = await self.device.call(Batcher.configured, self.lm, self.adapters, self.tokenizer, self.config)
+        batcher._rows._seldomest = self.told_every
         self.client = LocalClient(
             self.device, batcher, self.tokenizer, queue=self.config.queue, lockstep=self.lockstep
         )
@@ -83,16 +89,14 @@ async def test_a_completion_holds_all_that_training_needs(folder):
     assert done == [1]
 
 
-async def test_tokens_are_told_to_the_last_or_with_the_completion_only(folder, monkeypatch):
-    monkeypatch.setattr("engine.inference.batcher.Rows", partial(Rows, seldomest=math.inf))
-
+async def test_tokens_are_told_to_the_last_or_with_the_completion_only(folder):
     async def told(local: Local) -> tuple[list[int], list[int]]:
         told: list[int] = []
         sampling = Sampling(max_tokens=40)
         completion = await local.submit("x", sampling=sampling, on_tokens=lambda new, _: told.extend(new))
         return told, completion.tokens
 
-    async with Local(folder, endless=True) as local:
+    async with Local(folder, endless=True, told_every=math.inf) as local:
         first, tokens = await told(local)  # the one report there is comes with the first token of all
         assert first == tokens
         assert await told(local) == ([], tokens)

@@ -79,6 +79,16 @@ def test_what_was_sampled_is_held_only_until_it_is_in_the_record(store: Store) -
     assert store.episodes["eval-8/0"].rollout is None
 
 
+def test_of_an_episode_that_failed_the_turn_it_failed_in_stays_as_far_as_it_came(store: Store) -> None:
+    failed = result("1", {"First": 0.0}, error="TypeError: no such pile")
+    store.fold(
+        [start("1"), TurnStarted("1", 0, "First", "policy", []), TurnStarted("1", 1, "Second", "policy", [])]
+    )
+    store.fold([TokensSampled("1", 1, tokens("[2"), [-1.0, -2.0]), EpisodeFinished(failed)])
+    first, second = store.episodes["1"].turns
+    assert (first.text, second.text, second.shown(decode)) == ("[1]", None, "[2")
+
+
 def test_an_episode_in_play_names_the_edits_it_is_played_under(store: Store) -> None:
     store.fold([EpisodeStarted("1", "nim", None, True, {}, {"First": 3})])
     assert store.episodes["1"].edits == {"First": 3}

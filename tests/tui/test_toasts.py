@@ -118,14 +118,18 @@ async def test_of_several_toasts_the_newest_is_read_over_whatever_is_opened(
         await until(pilot, lambda: "3. The run has" in seen(app) and "MORE" in seen(app))
 
 
-async def test_the_toast_before_comes_back_when_the_newest_has_gone_first() -> None:
+@pytest.mark.parametrize("is_clicked", [True, False], ids=["clicked", "timed"])
+async def test_the_toast_before_comes_back_when_the_newest_has_gone_first(is_clicked: bool) -> None:
     app = watching(still())
     async with app.run_test(size=TooSmall.NEEDED, notifications=True) as pilot:
         await pilot.press("ctrl+c")
         app.notify("Copied.", timeout=60)
-        app.notify("Another.", timeout=1)
+        app.notify("Another.", timeout=60 if is_clicked else 1)
         await until(pilot, lambda: "Another." in seen(app))
         assert "Copied." not in seen(app)
+        if is_clicked:
+            await at_rest(pilot)
+            assert await pilot.click("ToastHolder:last-child Toast")
         await until(pilot, lambda: "Copied." in seen(app))
         assert "Another." not in seen(app)
 

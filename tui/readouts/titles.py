@@ -15,9 +15,6 @@ from tui.views import EpisodeView
 from tui.widgets.painted import BLANK, Line, span
 from tui.words import count, label, number, plural
 
-NAME = 17
-"""Cells that the name of the episodes' pane takes, and the rule around it."""
-
 GAP = 5
 """Cells of the rule, or of nothing, that stay free where signs are explained too."""
 
@@ -33,13 +30,13 @@ def gists(
 ) -> list[Line]:
     """What each pane's title says: episodes, transcript, rewards, plots, health.
 
-    `cells` is how wide the title of the episodes is, its name included. `hidden` says which of them aren't shown,
+    `cells` is the room for what is said of the episodes. `hidden` says which of them aren't shown,
     the most telling first, separated by commas.
     """
     soft = style(colours.soft)
-    episodes = _episodes(store, hidden, cells - NAME, colours)
+    episodes = _episodes(store, hidden, cells, colours)
     signs = legend(store, colours)
-    if span(signs) + span(episodes) + NAME + GAP < cells:
+    if span(signs) + span(episodes) + GAP < cells:
         episodes = (*signs, ("   ", None), *episodes)
     transcript: Line = BLANK
     if shown is not None:

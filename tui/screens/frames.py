@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from tui.screens.run import RunScreen
     from tui.state import Store
 
-NAMED = 32
-"""Cells that the names of all panes take more than that of one."""
+NAMED = 17
+"""Cells that the name of the episodes' pane takes, and the rule around it."""
 
 SHARE = 0.3
 """Of the screen's height, that rewards and health may take each beside the plots."""
@@ -84,7 +84,7 @@ class Frames:
         self._draw_header()
         self._draw_banner()
         shown = screen.transcript.episode
-        cells = screen.wall.size.width - (NAMED if screen.single else 0)
+        cells = screen.tabs.room if screen.single else screen.wall.size.width - NAMED
         info = readouts.gists(store, shown, screen.follow, found, cells, colours, screen.wall.told)
         for pane, line in zip(screen.panes, info, strict=True):
             pane.title.show(line)

@@ -14,6 +14,9 @@ from tui.theme import style
 from tui.widgets.ground import Ground
 from tui.widgets.painted import Line, LineWidget, cut, spread, strip
 
+WORD = 16
+"""Cells of a title's piece from which on it is a text."""
+
 
 class PaneTitle(LineWidget):
     """`━ 1 Episodes ━━━━━━━━━ 64 in play ━`, heavy while the pane has the focus."""
@@ -98,8 +101,15 @@ class PaneTitle(LineWidget):
         right: Line = ((" ", None), *self.info, (f" {bar}", rule)) if self.info else ((bar, rule),)
         room = self.across - sum(width(text) for text, _ in left) - 4
         if sum(width(text) for text, _ in right) > room + 3:
-            right = ((" ", None), *cut(self.info, room), (f" {bar}", rule)) if room > 6 else ((bar, rule),)
+            right = ((" ", None), *_fitted(self.info, room), (f" {bar}", rule)) if room > 6 else ((bar, rule),)
         return strip(spread(left, right, self.across, bar, rule), self.across, self.ground)
+
+
+def _fitted(info: Line, cells: int) -> Line:
+    """As much of it as there is room for: the last piece is cut if it is a text, and left out if it is a word."""
+    kept = cut(info, cells)
+    is_cut = len(kept) > 1 and kept[-1] != info[len(kept) - 1]
+    return kept[:-1] if is_cut and width(info[len(kept) - 1][0]) <= WORD else kept
 
 
 class Pane(Ground, Vertical):

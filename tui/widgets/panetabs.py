@@ -38,6 +38,11 @@ class PaneTabs(LineWidget):
             self.active, self.info = active, info
             self.refresh()
 
+    @property
+    def room(self) -> int:
+        """Cells that the names leave to the gist."""
+        return self.size.width - sum(width(f"[{number} {name}]") for number, name in enumerate(self.names, 1)) - 2
+
     def render_line(self, y: int) -> Strip:
         colours = self.colours
         pieces: list[tuple[str, Style | None]] = []
