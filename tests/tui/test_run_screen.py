@@ -114,9 +114,7 @@ async def test_choosing_an_episode_reads_it_and_stops_following(size: tuple[int,
         assert screen.transcript.rollout_id == screen.wall.rows.ids[2]
         assert not screen.follow
         await pilot.press("enter")
-        await pilot.pause()
-        assert app.focused is screen.transcript
-        assert "First" in seen(app)
+        await until(pilot, lambda: app.focused is screen.transcript and "First" in seen(app))
 
 
 async def test_a_click_on_a_row_reads_it() -> None:
