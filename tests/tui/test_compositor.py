@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
-from rich.segment import Segment
+from rich.style import Style
 from textual._compositor import Compositor
 from textual._styles_cache import StylesCache
 from textual.geometry import Region
@@ -14,42 +14,57 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from tests.tui.clock import Clock
-from tests.tui.look import SIZES, play, seen, still, until, watching
+from tests.tui.look import SIZES, at_rest, play, seen, still, until, watching
 from tui.app import SelfPlayApp
 from tui.compositor import FrontFirst
 from tui.screens.run import RunScreen
 from tui.widgets.linecache import LineCache
 from tui.widgets.painted import LineWidget
 
-
-def drawn(
-    render: Callable[..., Sequence[dict[int, Strip]]], made: Compositor, crop: Region, lines: set[int]
-) -> list[list[Segment]]:
-    """Each line that was asked for, with one segment a style."""
-    chops = render(made, crop, lines.__contains__)
-    within = range(crop.x, crop.right)
-    return [
-        list(Strip.join([chops[y][x] for x in sorted(chops[y]) if x in within]).simplify()) for y in sorted(lines)
-    ]
+Cells = list[tuple[str, Style | None]]
 
 
-def crops(size: tuple[int, int], rng: random.Random) -> list[Region]:
-    """The whole screen, each line of it, and some parts."""
+def cells(pieces: Sequence[Mapping[int, Strip | None]], spans: Sequence[tuple[int, int, int]]) -> list[Cells]:
+    """What stands in each span, cell by cell."""
+    found: list[Cells] = []
+    for y, first, end in spans:
+        line = [
+            (letter, style)
+            for x, piece in sorted(pieces[y].items())
+            if piece is not None
+            for segment in piece.crop(max(first - x, 0), max(end - x, 0))
+            for letter, style in ((letter, segment.style) for letter in segment.text)
+        ]
+        found.append(line)
+    return found
+
+
+def changes(size: tuple[int, int], rng: random.Random) -> list[set[Region]]:
+    """What may have to be painted anew: everything, a line, parts that lie apart or over each other."""
     wide, high = size
-    parts = [Region(0, 0, wide, high), *(Region(0, y, wide, 1) for y in range(high))]
+    made = [{Region(0, 0, wide, high)}, *({Region(0, y, wide, 1)} for y in range(high))]
     for _ in range(20):
-        x, y = rng.randrange(wide), rng.randrange(high)
-        parts.append(Region(x, y, rng.randint(1, wide - x), rng.randint(1, high - y)))
-    return parts
+        corners = [(rng.randrange(wide), rng.randrange(high)) for _ in range(rng.randint(1, 6))]
+        made.append({Region(x, y, rng.randint(1, wide - x), rng.randint(1, high - y)) for x, y in corners})
+    return made
+
+
+def by_textual(made: Compositor, regions: set[Region], spans: Sequence[tuple[int, int, int]]) -> list[Cells]:
+    lines = {y for y, _, _ in spans}
+    return cells(Compositor._render_chops(made, Region.from_union(list(regions)), lines.__contains__), spans)
 
 
 def assert_is_textuals(app: SelfPlayApp, rng: random.Random) -> None:
     made = app.screen._compositor
     assert isinstance(made, FrontFirst)
-    for crop in crops(app.size, rng):
-        lines = {y for y in range(crop.y, crop.bottom) if rng.random() < 0.8}
-        mine = drawn(FrontFirst._render_chops, made, crop, lines)
-        assert mine == drawn(Compositor._render_chops, made, crop, lines)
+    for regions in changes((app.size.width, app.size.height), rng):
+        made._dirty_regions = set(regions)
+        update = made.render_partial_update()
+        assert update is not None
+        covered = {(x, y) for region in regions for y in region.line_range for x in region.column_range}
+        assert {(x, y) for y, first, end in update.spans for x in range(first, end)} == covered
+        assert cells(update.chops, update.spans) == by_textual(made, regions, update.spans)
+    assert made.render_partial_update() is None
 
 
 @pytest.mark.parametrize("colourless", [False, True], ids=["colours", "NO_COLOR"])
@@ -71,7 +86,7 @@ async def test_a_run_is_put_together_as_textual_would(
         assert_is_textuals(app, rng)
 
 
-async def test_only_what_nothing_lies_over_is_painted(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_only_what_changed_and_nothing_lies_over_is_painted(monkeypatch: pytest.MonkeyPatch) -> None:
     painted: list[tuple[Widget, int]] = []
     render = Widget.render_lines
 
@@ -84,14 +99,22 @@ async def test_only_what_nothing_lies_over_is_painted(monkeypatch: pytest.Monkey
     async with app.run_test(size=(120, 40)) as pilot:
         await play(pilot, run, 7)
         monkeypatch.setattr(Widget, "render_lines", counted)
-        made, whole = app.screen._compositor, Region(0, 0, 120, 40)
-        drawn(FrontFirst._render_chops, made, whole, set(range(40)))
-        assert not [widget for widget, _ in painted if widget is app.screen]
+        screen = app.screen
+        assert isinstance(screen, RunScreen)
+        made, whole = screen._compositor, Region(0, 0, 120, 40)
+        made._render_chops(whole, lambda y: True)
+        assert not [widget for widget, _ in painted if widget is screen]
         mine = len(painted)
         painted.clear()
-        drawn(Compositor._render_chops, made, whole, set(range(40)))
-        assert any(widget is app.screen for widget, _ in painted)
+        Compositor._render_chops(made, whole, lambda y: True)
+        assert [widget for widget, _ in painted if widget is screen]
         assert mine < 0.8 * len(painted)
+        painted.clear()
+        await at_rest(pilot)
+        painted.clear()
+        screen.wall.refresh_line(3)
+        await until(pilot, lambda: painted)
+        assert painted == [(screen.wall, 3)]
 
 
 @pytest.mark.parametrize("look", ["plain", "padding", "border", "opacity", "filter"])
@@ -115,8 +138,9 @@ async def test_a_widgets_lines_are_kept_as_textual_would_paint_them(look: str) -
         for _ in range(5):
             await play(pilot, run, 3)
             mine, theirs = LineCache(widget), StylesCache()
-            for crop in crops(widget.region.size, rng):
+            size = widget.region.size
+            for crop in {region for regions in changes((size.width, size.height), rng) for region in regions}:
                 assert mine.render_widget(widget, crop) == theirs.render_widget(widget, crop)
             kept = widget._styles_cache
-            everything = Region(0, 0, *widget.region.size)
+            everything = Region(0, 0, *size)
             assert kept.render_widget(widget, everything) == StylesCache().render_widget(widget, everything)

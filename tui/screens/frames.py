@@ -29,7 +29,7 @@ SHARE = 0.3
 LISTS_EVERY = 0.2
 """Seconds between two times that all but wall, transcript and plots is drawn, at least."""
 
-PLOTS_EVERY = 0.5
+PLOTS_EVERY = 1.0
 
 RESUMED = (RunState.PAUSED, RunState.STOPPED, RunState.FAILED)
 """States out of which space goes on."""
@@ -54,10 +54,11 @@ class Frames:
         if not screen.is_mounted or not screen.is_current:
             return
         self._frame += 1
-        wall = self._seen(1) and (everything or self._frame % 2 == 0)
-        following.look(screen)
-        if wall:
-            screen.wall.update()
+        even = everything or self._frame % 2 == 0
+        if even:
+            screen.wall.update()  # hidden, it still says whom to follow
+            following.look(screen)
+        wall = even and self._seen(1)
         if self._seen(2) and (everything or not wall):
             screen.transcript.update()
         now = self._clock()

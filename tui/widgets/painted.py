@@ -122,6 +122,10 @@ class LineView(ScrollView, LineWidget):  # pyright: ignore[reportIncompatibleMet
     def at_end(self) -> bool:
         return self.scroll_offset.y >= self.max_scroll_y
 
+    def refresh_line(self, y: int) -> None:
+        # without the scrollbar, which takes as long to paint as the lines
+        self.refresh(Region(0, y - self.scroll_offset.y, self.cells, 1))
+
     def set_line_count(self, lines: int) -> None:
         """Says how many lines there are.
 
