@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import textual._wait
 from textual.app import App
+from textual.css.model import RuleSet
+from textual.css.stylesheet import Stylesheet
 
 from tui.actions import ACTIONS, scope_of
 
@@ -16,6 +19,20 @@ assert hasattr(textual._wait, "SLEEP_GRANULARITY")
 assert hasattr(textual._wait, "SLEEP_IDLE")
 textual._wait.SLEEP_GRANULARITY = 0.005
 textual._wait.SLEEP_IDLE = textual._wait.SLEEP_GRANULARITY / 20
+
+parse_rules = Stylesheet._parse_rules
+PARSED: dict[tuple[object, ...], list[RuleSet]] = {}
+
+
+def parsed_once(self: Stylesheet, *style: Any, **more: Any) -> list[RuleSet]:
+    """Style sheets are the same in every app: a seventh of what an app's test computes went into parsing them."""
+    key = (style, *sorted(more.items()), *sorted(self._variables.items()))
+    if key not in PARSED:
+        PARSED[key] = parse_rules(self, *style, **more)
+    return PARSED[key]
+
+
+Stylesheet._parse_rules = parsed_once  # type: ignore[method-assign]
 
 PRESSED: set[str] = set()
 """Ids of actions that a test of this session did by a key, other than those of `test_actions.py`."""

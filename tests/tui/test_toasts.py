@@ -63,6 +63,9 @@ async def test_a_toast_lies_over_nothing_that_was_opened_to_be_read(
         assert not toast.region.overlaps(read.region)
 
 
+TIGHT = [SIZES[0], TooSmall.NEEDED]
+"""Where a toast and what one reads are next to each other."""
+
 DIALOGS: dict[str, Callable[[], ModalScreen[Any]]] = {
     "go back": lambda: GoBack("nim-3", step=3, now=10, edits=2),
     "fork": lambda: AskFork("nim-3", step=10, steps=10),
@@ -80,7 +83,7 @@ def in_sight(widget: Widget) -> bool:
     return bool(cells) and all(widget in screen.get_widget_at(x, y)[0].ancestors_with_self for x, y in cells)
 
 
-@pytest.mark.parametrize("size", [*SIZES, TooSmall.NEEDED])
+@pytest.mark.parametrize("size", TIGHT)
 @pytest.mark.parametrize("dialog", DIALOGS.values(), ids=DIALOGS)
 async def test_whatever_is_told_the_fields_and_buttons_of_a_dialog_stay_in_sight(
     dialog: Callable[[], ModalScreen[Any]], size: tuple[int, int]
@@ -99,7 +102,7 @@ async def test_whatever_is_told_the_fields_and_buttons_of_a_dialog_stay_in_sight
             assert in_sight(widget), widget
 
 
-@pytest.mark.parametrize("size", [*SIZES, TooSmall.NEEDED])
+@pytest.mark.parametrize("size", TIGHT)
 @pytest.mark.parametrize("before", [True, False], ids=["before", "meanwhile"])
 @pytest.mark.parametrize("key", ["question_mark", "p", "ctrl+c", "ctrl+p", "ctrl+o"])
 async def test_of_several_toasts_the_newest_is_read_over_whatever_is_opened(
@@ -134,7 +137,7 @@ async def test_the_toast_before_comes_back_when_the_newest_has_gone_first(is_cli
         assert "Another." not in seen(app)
 
 
-@pytest.mark.parametrize("size", [*SIZES, TooSmall.NEEDED])
+@pytest.mark.parametrize("size", TIGHT)
 @pytest.mark.parametrize("before", [True, False], ids=["before", "meanwhile"])
 async def test_a_toast_is_read_above_the_commands_and_hides_none(before: bool, size: tuple[int, int]) -> None:
     app = watching(still())
