@@ -113,8 +113,11 @@ class EpisodeView:
         self.edits, self.error = rollout.edits, rollout.error
         self.roles = self.roles | rollout.players
         seen = {turn.index: turn.revision for turn in self.turns}
-        ended = {turn.index: TurnView.of(turn, seen.get(turn.index, 0) + 1) for turn in rollout.turns}
-        self.turns = [*ended.values(), *(turn for turn in self.turns if turn.index not in ended)]
+        before, self.turns = self.turns, [TurnView.of(turn, seen.get(turn.index, 0) + 1) for turn in rollout.turns]
+        if rollout.error is not None:
+            over = {turn.index for turn in rollout.turns}
+            self.turns += [turn for turn in before if turn.index not in over]
+            self.turns.sort(key=lambda turn: turn.index)
         self.revision += 1
 
 

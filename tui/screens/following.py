@@ -14,7 +14,7 @@ LINGER = 2.5
 
 
 def look(screen: RunScreen) -> None:
-    """While following, moves on to an episode in play once the last one has been read. The wall is up to date."""
+    """While following, moves on to an episode in play once the last one has been read."""
     shown = screen.transcript.episode
     if shown is not None and (not screen.follow or shown.ended is None):
         return
@@ -31,7 +31,6 @@ def toggle(screen: RunScreen) -> None:
     if screen.follow:
         screen.transcript.follow_end()
         shown = screen.transcript.episode
-        screen.wall.update()
         chosen = _next(screen)
         if chosen is not None and (shown is None or not shown.live):
             screen._focus_on(chosen.id)
@@ -39,6 +38,7 @@ def toggle(screen: RunScreen) -> None:
 
 def _next(screen: RunScreen) -> EpisodeView | None:
     """The episode to follow: one whose row is in sight, so that the wall keeps still, or else any."""
+    screen.wall.update()
     episodes = screen.store.episodes
     seen = [episodes[name] for name in screen.wall.in_sight() if name in episodes]
     live = newest([e for e in seen if e.live]) or newest(screen.store.live())

@@ -54,11 +54,10 @@ class Frames:
         if not screen.is_mounted or not screen.is_current:
             return
         self._frame += 1
-        even = everything or self._frame % 2 == 0
-        if even:
-            screen.wall.update()  # hidden, it still says whom to follow
-            following.look(screen)
-        wall = even and self._seen(1)
+        wall = self._seen(1) and (everything or self._frame % 2 == 0)
+        following.look(screen)
+        if wall:
+            screen.wall.update()
         if self._seen(2) and (everything or not wall):
             screen.transcript.update()
         now = self._clock()
