@@ -15,7 +15,7 @@ short turns need a quarter of it, one that waits for a frame costs more than whe
 WEIGHT = 0.3
 """Of the latest in what frames are taken to cost, and the thread to be at work."""
 
-SLOWEST = 0.7
+SLOWEST = 0.5
 """Seconds between two frames at most: clocks go on where nothing else does."""
 
 AWAKE = 1.0

@@ -29,7 +29,7 @@ SHARE = 0.3
 LISTS_EVERY = 0.2
 """Seconds between two times that all but wall, transcript and plots is drawn, at least."""
 
-PLOTS_EVERY = 1.0
+PLOTS_EVERY = 0.5
 
 RESUMED = (RunState.PAUSED, RunState.STOPPED, RunState.FAILED)
 """States out of which space goes on."""
