@@ -248,5 +248,7 @@ def test_a_run_is_not_begun_or_resumed_where_nothing_can_be_written_and_it_says_
         mend()
         assert sorted(path.name for path in small_disk.folder.iterdir()) == ["there"]
     small_disk.seal()
-    with pytest.raises(StoreError, match=SEALED):
-        Run.open(run.folder)
+    finished = Run.open(run.folder)  # reading it writes nothing
+    for going_on in (finished.start(), finished.set("run.steps", "2")):
+        with pytest.raises(StoreError, match=SEALED):
+            asyncio.run(going_on)
