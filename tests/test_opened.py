@@ -102,6 +102,18 @@ async def test_keeping_the_checkpoint_of_a_run_that_is_only_read_writes_no_recor
     assert summary(finished).state == "finished"
 
 
+def test_a_finished_run_that_has_got_more_steps_is_one_to_go_on_with(finished: Path):
+    extended = Run.open(finished)
+    asyncio.run(extended.set("run.steps", "9"))
+    asyncio.run(extended.stop())
+    found = summary(finished)
+    assert (found.state, found.step < found.steps) == ("stopped", True)
+    again = Run.open(finished)
+    asyncio.run(again.start())
+    found = summary(finished)
+    assert (found.state, found.step, found.steps) == ("finished", 9, 9)
+
+
 def test_a_run_killed_right_after_it_was_resumed_was_interrupted(finished: Path):
     extended = Run.open(finished)
     asyncio.run(extended.set("run.steps", "999"))

@@ -351,7 +351,9 @@ def test_a_run_that_is_only_looked_at_was_not_used(tmp_path: Path):
 def test_summaries_tell_each_run_and_never_raise(tmp_path: Path):
     runs = tmp_path / "runs"
     with Store.create(runs / "good") as store:
-        save(parse({"title": "Nim", "task": {"name": "nim"}}, ""), runs / "good" / "config.toml")
+        save(
+            parse({"title": "Nim", "task": {"name": "nim"}, "run": {"steps": 1}}, ""), runs / "good" / "config.toml"
+        )
         store.record_evaluation(EvaluationFinished(0, {"win": 0.5}), [])
         store.record_step(1, 1, 2.5, {}, [])
         store.record_evaluation(EvaluationFinished(1, {"win": 0.9}, is_best=True), [])
