@@ -16,7 +16,10 @@ WEIGHT = 0.3
 """Of the latest in what frames are taken to cost, and the thread to be at work."""
 
 SLOWEST = 0.5
-"""Seconds between two frames at most: clocks go on where nothing else does."""
+"""Seconds between two frames at most, while something happens."""
+
+STILL = 1.0
+"""Seconds between two frames where nothing happens: clocks go on."""
 
 AWAKE = 1.0
 """Seconds for which what happens keeps frames coming: rows fade, and panes of the screen have their turns."""
@@ -57,7 +60,7 @@ class Cadence:
     def due(self) -> bool:
         """Whether to draw one now: always, while something happens."""
         now = self._clock()
-        if now - self._stirred > AWAKE and now - self._began < SLOWEST:
+        if now - self._stirred > AWAKE and now - self._began < STILL:
             return False
         self._began = now
         return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.tui.clock import Clock
-from tui.cadence import AWAKE, MOST, ROOM, SLOWEST, Cadence
+from tui.cadence import AWAKE, MOST, ROOM, SLOWEST, STILL, Cadence
 
 
 class Computed:
@@ -54,7 +54,7 @@ def test_however_dear_a_frame_is_the_screen_goes_on():
 
 
 def test_where_nothing_happens_only_the_clocks_are_drawn():
-    assert frames(20.0, cost=0.001, stirred=False) <= 20.0 / SLOWEST + 20 * AWAKE
+    assert frames(20.0, cost=0.001, stirred=False) <= 20.0 / STILL + 20 * AWAKE
 
 
 def test_what_happens_wakes_it_at_once():
