@@ -59,7 +59,7 @@ def summary(folder: Path) -> RunSummary:
             extended = [int(edit.after) for edit in store.edits() if edit.target == "run.steps"]
         run.config = load(folder / CONFIG)
         run.steps = extended[-1] if extended else run.config.run.steps
-        if run.state == RunState.FINISHED.value and run.step < run.steps:
+        if extended and run.state == RunState.FINISHED.value and run.step < run.steps:
             run.state = RunState.STOPPED.value  # it has got more steps since
     except (StoreError, ConfigError) as error:
         run.problem = str(error)
