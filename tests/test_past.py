@@ -184,7 +184,7 @@ def test_an_earlier_self_that_is_gone_is_named(whole, tmp_path):
     assert "past/step-000002: the earlier self kept there can't be read" in run.reason
 
 
-@pytest.mark.parametrize("staleness", [0, 1])
+@pytest.mark.parametrize("staleness", [0, pytest.param(1, marks=pytest.mark.slow)])
 async def test_snapshots_that_nothing_needs_go_and_going_back_meets_the_same_ones(tmp_path, staleness):
     past = {"past__share": 0.5, "past__every": 1, "past__keep": 2}
     config = small(run__steps=8, run__max_staleness=staleness, checkpoint__keep=1, **past)

@@ -172,7 +172,9 @@ def test_the_oracle_knows_nothing_of_the_engine(mlx_lm):
     assert [name for name in imported if name.split(".")[0] == "engine"] == []
 
 
-@pytest.mark.parametrize(("prefill_tokens", "prefix_bytes"), [(16, AMPLE), (200, SCARCE)])
+@pytest.mark.parametrize(
+    ("prefill_tokens", "prefix_bytes"), [(16, AMPLE), pytest.param(200, SCARCE, marks=pytest.mark.slow)]
+)
 def test_greedy_rows_are_mlx_lms_generation_and_sampled_ones_have_the_logprobs_of_one_whole_pass(
     model, mlx_lm, prefill_tokens, prefix_bytes
 ):

@@ -245,5 +245,6 @@ def test_what_is_not_installed_is_asked_for_when_it_is_wanted(module, task):
     assert "pip install 'selfplay-tui[games]'" in said
 
 
+@pytest.mark.slow
 async def test_three_steps_with_the_embedded_model(tmp_path):
     assert len(await three_steps("openspiel-pocket", tmp_path)) == 3

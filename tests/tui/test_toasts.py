@@ -104,7 +104,7 @@ async def test_whatever_is_told_the_fields_and_buttons_of_a_dialog_stay_in_sight
 
 @pytest.mark.parametrize("size", TIGHT)
 @pytest.mark.parametrize("before", [True, False], ids=["before", "meanwhile"])
-@pytest.mark.parametrize("key", ["question_mark", "p", "ctrl+c", "ctrl+p", "ctrl+o"])
+@pytest.mark.parametrize("key", ["p", "ctrl+p", "ctrl+o"])
 async def test_of_several_toasts_the_newest_is_read_over_whatever_is_opened(
     key: str, before: bool, size: tuple[int, int]
 ) -> None:
