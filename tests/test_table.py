@@ -57,6 +57,7 @@ def without_sittings(run: Run) -> tuple:
 # Beside a run at work
 
 
+@pytest.mark.slow
 async def test_a_run_in_which_a_person_plays_along_is_the_run_that_it_would_have_been(tmp_path):
     plain = Run.create(small(run__steps=8, train__average=0.8), tmp_path, "plain")
     await plain.start()

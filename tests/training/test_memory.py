@@ -209,6 +209,7 @@ def test_a_pass_that_waits_takes_less_and_leaves_the_limit_as_it_was(tmp_path: P
     assert max(waiting) < 0.9 * max(ahead), (waiting, ahead)
 
 
+@pytest.mark.slow
 def test_a_precise_measure_tells_a_longer_pass_and_what_there_is_only_once_apart(tmp_path: Path):
     model = Model(tiny_model(tmp_path, layers=4, dim=64), LoRAConfig(rank=256))  # an adapter of more than the pass
 

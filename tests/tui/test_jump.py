@@ -36,7 +36,7 @@ async def jumping(pilot: Pilot[Any]) -> Jump:
     return jump
 
 
-@pytest.mark.parametrize("size", [(60, 20), (120, 40)])
+@pytest.mark.parametrize("size", [(60, 20), pytest.param((120, 40), marks=pytest.mark.slow)])
 @pytest.mark.parametrize("scope", SCOPES)
 async def test_on_every_screen_it_says_what_to_press_and_every_letter_is_seen(
     scope: Scope, size: tuple[int, int]
