@@ -123,8 +123,9 @@ class LineView(ScrollView, LineWidget):  # pyright: ignore[reportIncompatibleMet
         return self.scroll_offset.y >= self.max_scroll_y
 
     def refresh_line(self, y: int) -> None:
-        # without the scrollbar, which takes as long to paint as the lines
-        self.refresh(Region(0, y - self.scroll_offset.y, self.cells, 1))
+        # without the scrollbar, which takes as long to paint as the lines; where there is none, its place is painted
+        wide = self.cells if self.show_vertical_scrollbar else self.size.width
+        self.refresh(Region(0, y - self.scroll_offset.y, wide, 1))
 
     def set_line_count(self, lines: int) -> None:
         """Says how many lines there are.
