@@ -144,3 +144,17 @@ async def test_a_widgets_lines_are_kept_as_textual_would_paint_them(look: str) -
             kept = widget._styles_cache
             everything = Region(0, 0, *size)
             assert kept.render_widget(widget, everything) == StylesCache().render_widget(widget, everything)
+
+
+@pytest.mark.parametrize("is_scrolled", [False, True])
+async def test_a_line_is_painted_to_its_edge_and_no_scrollbar_with_it(is_scrolled: bool) -> None:
+    app = watching(still())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: isinstance(app.screen, RunScreen))
+        screen = app.screen
+        assert isinstance(screen, RunScreen)
+        wall = screen.wall
+        wall.show_vertical_scrollbar = is_scrolled
+        wall._exchange_repaint_regions()
+        wall.refresh_line(2)
+        assert wall._exchange_repaint_regions() == {Region(0, 2, wall.size.width - is_scrolled, 1)}

@@ -123,7 +123,7 @@ class LineView(ScrollView, LineWidget):  # pyright: ignore[reportIncompatibleMet
         return self.scroll_offset.y >= self.max_scroll_y
 
     def refresh_line(self, y: int) -> None:
-        # without the scrollbar, which takes as long to paint as the lines; where there is none, its place is painted
+        # Without the scrollbar, which takes as long to paint as the lines. Without one, its place is a line's.
         wide = self.cells if self.show_vertical_scrollbar else self.size.width
         self.refresh(Region(0, y - self.scroll_offset.y, wide, 1))
 
